@@ -20,6 +20,7 @@ static void give_buffer(struct lane_regions *at, uint8_t *buffer)
 {
     memcpy(buffer, &at->free_staging, sizeof(at->free_staging));
     at->free_staging = buffer;
+    at->free_staging_count++;
 }
 
 static bool make_staging(struct lane_regions *at)
@@ -41,18 +42,30 @@ static bool make_staging(struct lane_regions *at)
     return true;
 }
 
-/* NULL: all are in use, or those that this session may have, or there is no memory for any. */
-static uint8_t *take_staging(struct lane_regions *at, uint32_t slot)
+/* One has another as long as it has fewer than are free, as of copies (lane_region_buffers.c): each
+ * session, for the sake of the others, and what goes to each node, as buffers come back from one
+ * that stands still only when it goes on. */
+static bool may_stage(const struct lane_regions *at, uint32_t slot, const struct region_peer *peer)
+{
+    uint32_t left = at->free_staging_count;
+
+    return at->staged[slot] < min_u32(left, LIMIT_REGION_STAGED) && peer->staged < left;
+}
+
+/* NULL: its session, or its node, has its share, or there is no memory for any. */
+static uint8_t *take_staging(struct lane_regions *at, struct region_io *io,
+                             struct region_peer *peer)
 {
     uint8_t *buffer;
 
-    if (at->staged[slot] == LIMIT_REGION_STAGED || (at->staging == NULL && !make_staging(at)))
+    if ((at->staging == NULL && !make_staging(at)) || !may_stage(at, io->slot, peer))
         return NULL;
     buffer = at->free_staging;
-    if (buffer == NULL)
-        return NULL;
     memcpy(&at->free_staging, buffer, sizeof(at->free_staging));
-    at->staged[slot]++;
+    at->free_staging_count--;
+    at->staged[io->slot]++;
+    peer->staged++;
+    io->staged_for = peer;
     return buffer;
 }
 
@@ -63,6 +76,7 @@ void lane_region_staging_give(struct lane_regions *at, struct region_io *io)
     give_buffer(at, io->staging);
     io->staging = NULL;
     at->staged[io->slot]--;
+    io->staged_for->staged--;
     at->posts_due = true;
 }
 
@@ -72,7 +86,8 @@ void lane_region_bytes_fini(struct lane_regions *at)
         fabric_memory_deregister(at->lane->config.fabric, at->staging_at);
         (void)munmap(at->staging, STAGING_BYTES);
     }
-    at->staging = NULL;
+    at->staging = at->free_staging = NULL;
+    at->free_staging_count = 0;
 }
 
 /* ---- where they are ------------------------------------------------------- */
@@ -159,7 +174,7 @@ nigh_status lane_region_slice(struct lane_regions *at, struct region_part *part,
         return NIGH_OK;
     }
     if (io->staging == NULL) {
-        io->staging = take_staging(at, io->slot);
+        io->staging = take_staging(at, io, part->peer);
         if (io->staging == NULL)
             return NIGH_BUSY;
         if (io->what == SESSION_REGION_WRITE) {

@@ -17,7 +17,7 @@
 enum step {
     STEP_WENT,
     STEP_ENDED,  /* nothing more of its part goes */
-    STEP_LATER,  /* this session has no buffer for it: others go on */
+    STEP_LATER,  /* there is no buffer for it: others go on */
     STEP_NOT_NOW /* nothing goes to this node */
 };
 
@@ -428,16 +428,29 @@ static void go(struct lane_regions *at, struct region_peer *peer)
     } while (class != QOS_CLASSES && go_on(at, peer, class, &passed[class]));
 }
 
+/* What goes to a node that got buffers is behind the others the next time: so those that come back
+ * go round. */
 void lane_region_posts_go(struct lane_regions *at)
 {
+    struct list now, staged;
+    struct list_node *node;
+
     at->posts_due = false;
-    LIST_FOREACH_SAFE(node, &at->peers_waiting)
-    {
+    list_init(&now);
+    list_init(&staged);
+    list_append_all(&now, &at->peers_waiting);
+    while ((node = list_first(&now)) != NULL) {
         struct region_peer *peer = container_of(node, struct region_peer, link);
+        uint32_t before = peer->staged;
 
         if (!is_here(at, peer))
             go(at, peer);
+        if (list_first(&now) != node)
+            continue; /* nothing waits for it any more, or anew */
+        list_remove(node);
+        list_push_back(peer->staged == before ? &at->peers_waiting : &staged, node);
     }
+    list_append_all(&at->peers_waiting, &staged);
 }
 
 bool lane_region_posts_turn(struct lane_regions *at)

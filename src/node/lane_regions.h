@@ -110,7 +110,8 @@ struct region_io {
     uint8_t *buffer;                 /* of that */
     bool has_memory;                 /* its bytes are in: */
     struct bulks_memory memory;
-    uint8_t *staging; /* NULL: none yet */
+    uint8_t *staging;               /* NULL: none yet */
+    struct region_peer *staged_for; /* the node that it counts for: that of its first piece */
 };
 
 /* What of an operation is in one chunk, from when it is posted until that has ended. */
@@ -136,6 +137,7 @@ struct region_peer {
     struct list_node link; /* in lane_regions.peers_waiting */
     struct turns turns[QOS_CLASSES];
     struct qos_window windows[QOS_CLASSES]; /* that of low priority where it is apart alone */
+    uint32_t staged;                        /* buffers of operations that go there */
 };
 
 /* What of a copy is under way: it is read into its buffer, and written from there. */
@@ -382,6 +384,7 @@ struct lane_regions {
     uint8_t *staging;
     struct fabric_memory *staging_at;
     uint8_t *free_staging; /* the first word of each is the next */
+    uint32_t free_staging_count;
     /* lane_region_copies.c */
     struct list copies, copies_due;
     struct list copies_short; /* nothing of them could be begun */
@@ -583,8 +586,8 @@ static inline struct list_node *region_unchain(struct list_node **first)
 
 /* ---- lane_region_bytes.c -------------------------------------------------- */
 
-/* Where a part's next piece is, from the lane's side. NIGH_BUSY: all buffers are in use, or those
- * that its session may have. */
+/* Where a part's next piece is, from the lane's side. NIGH_BUSY: its session, or its node, has as
+ * many buffers as it may. */
 nigh_status lane_region_slice(struct lane_regions *at, struct region_part *part,
                               struct fabric_slice *slice);
 /* What was read through a buffer comes to its place. */

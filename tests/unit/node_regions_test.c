@@ -98,8 +98,7 @@ static void link_end(void)
 {
     links_destroy(linked.here.links);
     lane->config.fabric = linked.here.fabric;
-    lane_region_bytes_fini(lane->regions); /* which are registered there */
-    lane->regions->free_staging = NULL;
+    lane_region_bytes_fini(lane->regions);   /* which are registered there */
     lane_region_buffers_fini(lane->regions); /* likewise: of fills */
     assert_int_equal(lane_region_buffers_init(lane->regions), NIGH_OK);
     lane->config.fabric = NULL;
@@ -1452,7 +1451,7 @@ static void a_free_waits_for_no_memory(void **state)
     }
 }
 
-/* ---- locks in doubt ------------------------------------------------------- */
+/* ---- a link to others ----------------------------------------------------- */
 
 static void side_begin(struct support_side *side, uint32_t rank)
 {
@@ -1556,6 +1555,224 @@ static void put_write_there(uint32_t slot, uint64_t number, uint64_t timeout_us)
     turn();
     assert_int_not_equal(completed(slot), atomic_load(&ring_of(slot)->sq_tail.value));
 }
+
+/* ---- buffers of few bytes ------------------------------------------------- */
+
+static struct {
+    struct region_io ios[LIMIT_REGION_STAGING];
+    struct region_peer peers[LIMIT_REGION_STAGING];
+    uint32_t count;
+} staged;
+
+/* Of reads that stand still: a session, or what goes to a node, has another buffer. */
+static bool stages(uint32_t slot, uint32_t peer)
+{
+    struct lane_regions *at = lane->regions;
+    struct region_io *io = &staged.ios[staged.count];
+    struct region_part part = {.io = io,
+                               .peer = &staged.peers[peer],
+                               .post.piece.length_bytes = 8,
+                               .piece_bytes = LIMIT_QOS_PIECE};
+    static const struct fabric_provider provider = {.memory_register = no_memory};
+    struct fabric fabric = {.provider = &provider};
+    struct fabric_slice slice;
+    nigh_status status;
+
+    if (staged.count == LIMIT_REGION_STAGING) {
+        return false;
+    }
+    *io = (struct region_io){.what = SESSION_REGION_READ,
+                             .slot = slot,
+                             .place_bytes = 8,
+                             .op.region = regions_find(at->regions, "r", 1)};
+    lane->config.fabric = &fabric;
+    status = lane_region_slice(at, &part, &slice);
+    lane->config.fabric = NULL;
+    assert_true(status == NIGH_OK || status == NIGH_BUSY);
+    staged.count += status == NIGH_OK;
+    return status == NIGH_OK;
+}
+
+static void stage_begin(void)
+{
+    uint64_t number;
+
+    memset(&staged, 0, sizeof(staged));
+    assert_int_equal(create(0, "r", MOST), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
+    free(lane->regions->staged); /* of more sessions than there are, one a buffer */
+    lane->regions->staged = calloc(LIMIT_REGION_STAGING, sizeof(uint32_t));
+}
+
+static void stage_end(void)
+{
+    struct lane_regions *at = lane->regions;
+
+    while (staged.count > 0) {
+        lane_region_staging_give(at, &staged.ios[--staged.count]);
+    }
+    assert_int_equal(at->free_staging_count, LIMIT_REGION_STAGING);
+    for (uint32_t n = 0; n < LIMIT_REGION_STAGING; n++) {
+        assert_true(at->staged[n] == 0 && staged.peers[n].staged == 0);
+    }
+}
+
+/* Wherever they go: a session that wants all it can get leaves some to those that come later. */
+static void a_session_leaves_buffers_to_others(void **state)
+{
+    static const uint32_t had[] = {64, 64, 64, 32, 16, 8, 4, 2};
+
+    (void)state;
+    stage_begin();
+    for (uint32_t slot = 0; slot < ARRAY_LENGTH(had); slot++) {
+        while (stages(slot, staged.count)) {
+        }
+        assert_int_equal(lane->regions->staged[slot], had[slot]);
+    }
+    stage_end();
+}
+
+/* However many sessions' operations wait for nodes that stand still, others go to one that does
+ * not. */
+static void a_node_that_stands_still_leaves_buffers_to_others(void **state)
+{
+    static const uint32_t had[] = {128, 64, 32, 16};
+
+    (void)state;
+    stage_begin();
+    for (uint32_t peer = 0; peer < ARRAY_LENGTH(had); peer++) {
+        while (stages(staged.count, peer)) {
+        }
+        assert_int_equal(staged.peers[peer].staged, had[peer]);
+    }
+    stage_end();
+}
+
+static const char *const round_names[] = {"x", "y", "z"};
+
+#define ROUND ARRAY_LENGTH(round_names)
+
+/* Of a region: where the lane takes its only chunk to be. */
+static struct region_chunk *chunk_of(const char *name)
+{
+    return (struct region_chunk *)&region_known(regions_find(lane->regions->regions, name, 1))
+        ->chunks[0];
+}
+
+/* Nodes of which each has a region, at the other end of the link; one buffer is left. */
+static struct {
+    struct region_peer peers[ROUND + 1], *peers_before;
+    struct turns_seat seats[SLOTS * (ROUND + 1) * QOS_CLASSES], *seats_before;
+    struct region_chunk chunks_before[ROUND];
+    struct fabric_memory *memory;
+    uint8_t bytes[4096];
+    uint8_t *kept; /* buffers */
+} around;
+
+static void round_begin(void)
+{
+    struct lane_regions *at = lane->regions;
+
+    link_begin();
+    linked.members.count = ROUND + 1;
+    linked.members.self = ROUND;
+    memset(&around, 0, sizeof(around));
+    assert_int_equal(fabric_memory_register(linked.there.fabric, around.bytes, sizeof around.bytes,
+                                            FABRIC_HOST, FABRIC_REMOTE_WRITE, &around.memory),
+                     NIGH_OK);
+    for (uint32_t n = 0; n < ROUND; n++) {
+        struct region_chunk *chunk = chunk_of(round_names[n]);
+        struct fabric_remote remote =
+            fabric_memory_remote(linked.there.fabric, around.memory, around.bytes);
+
+        around.chunks_before[n] = *chunk;
+        chunk->node = n;
+        chunk->handle = (struct region_window){.address = remote.address, .key = remote.key};
+    }
+    for (uint32_t n = 0; n <= ROUND; n++) {
+        for (uint32_t class = 0; class < QOS_CLASSES; class ++) {
+            qos_window_init(&around.peers[n].windows[class], LIMIT_QOS_WINDOW);
+            turns_init(&around.peers[n].turns[class], LIMIT_QOS_QUANTUM);
+        }
+    }
+    around.peers_before = at->peers;
+    around.seats_before = at->seats;
+    at->peers = around.peers;
+    at->seats = around.seats;
+    at->ranks = ROUND;
+    away_begin(0);
+}
+
+static void round_end(void)
+{
+    struct lane_regions *at = lane->regions;
+
+    away_end();
+    at->peers = around.peers_before;
+    at->seats = around.seats_before;
+    at->ranks = 1;
+    for (uint32_t n = 0; n < ROUND; n++) {
+        *chunk_of(round_names[n]) = around.chunks_before[n];
+    }
+    fabric_memory_deregister(linked.there.fabric, around.memory);
+    link_end();
+}
+
+static void put_writes(uint32_t slot, uint64_t number, uint32_t count)
+{
+    struct session_sqe sqe = a_question(SESSION_REGION_WRITE, number, 0, 8);
+
+    for (uint32_t n = 0; n < count; n++) {
+        put(slot, &sqe);
+    }
+    (void)lane_serve(lane, slot);
+}
+
+/* Of all but one, as if others had them: it comes back again and again, and each node gets it. */
+static void buffers_that_come_back_go_round(void **state)
+{
+    struct lane_regions *at = lane->regions;
+    uint64_t handles[ROUND];
+    uint32_t before[ROUND], ended[ROUND];
+
+    (void)state;
+    for (uint32_t slot = 0; slot < ROUND; slot++) {
+        assert_int_equal(create(slot, round_names[slot], 4096), NIGH_OK);
+        assert_int_equal(open_region(slot, round_names[slot], REGION_ALL, &handles[slot]), NIGH_OK);
+        assert_int_equal(write_some(slot, handles[slot], 0, 8), NIGH_OK);
+    }
+    round_begin();
+    before[0] = completed(0);
+    put_writes(0, handles[0], 1);
+    while (completed(0) == before[0]) {
+        links_pass(1);
+    }
+    assert_int_equal(at->free_staging_count, LIMIT_REGION_STAGING);
+    memcpy(&around.kept, at->free_staging, sizeof(around.kept));
+    memset(at->free_staging, 0, sizeof(uintptr_t));
+    at->free_staging_count = 1;
+    for (uint32_t slot = 0; slot < ROUND; slot++) {
+        before[slot] = completed(slot);
+        put_writes(slot, handles[slot], 30);
+    }
+    while (completed(2) - before[2] < 10) {
+        links_pass(1);
+    }
+    for (uint32_t slot = 0; slot < ROUND; slot++) {
+        ended[slot] = completed(slot) - before[slot];
+    }
+    while (completed(0) - before[0] < 30 || completed(1) - before[1] < 30 ||
+           completed(2) - before[2] < 30) {
+        links_pass(1);
+    }
+    memcpy(at->free_staging, &around.kept, sizeof(around.kept));
+    at->free_staging_count += LIMIT_REGION_STAGING - 1;
+    round_end();
+    assert_in_range(ended[0], 8, 12);
+    assert_in_range(ended[1], 8, 12);
+}
+
+/* ---- locks in doubt ------------------------------------------------------- */
 
 static struct session_sqe a_lock(uint64_t number)
 {
@@ -2434,6 +2651,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(copies_leave_copies_to_others, set_up_with_rates,
                                         tear_down),
         cmocka_unit_test_setup_teardown(fills_wait_for_no_buffer, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_session_leaves_buffers_to_others, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_node_that_stands_still_leaves_buffers_to_others, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(buffers_that_come_back_go_round, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_session_has_no_more_than_its_rates, set_up_with_rates,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_held_goes_with_its_session, set_up_with_rates,
