@@ -232,6 +232,40 @@ static void fill_checked(const struct modelled *of, uint64_t offset, uint8_t byt
     assert_reads(of->region, 0, of->bytes, MODEL_BYTES);
 }
 
+#define FILLS 4u
+
+/* Several of a client's are under way; the first status that is not OK. */
+static nigh_status fill_at_once(nigh_client *client, const struct modelled *of)
+{
+    const uint64_t each = MODEL_BYTES / FILLS;
+    nigh_op ops[FILLS];
+    nigh_status status = NIGH_OK, ended;
+
+    for (uint32_t n = 0; n < FILLS; n++) {
+        assert_int_equal(nigh_region_memset_start(of->region, n * each, (uint8_t)(n + 1), each,
+                                                  WAIT_US, &ops[n]),
+                         NIGH_OK);
+    }
+    for (uint32_t n = 0; n < FILLS; n++) {
+        ended = nigh_wait(client, &ops[n], WAIT_US);
+        status = status == NIGH_OK ? ended : status;
+    }
+    return status;
+}
+
+static void fill_at_once_checked(nigh_client *client, const struct modelled *of)
+{
+    const uint64_t each = MODEL_BYTES / FILLS;
+    nigh_status status;
+
+    assert_true(SUPPORT_WAIT(!is_in_doubt(status = AGREED(fill_at_once(client, of))), 60000));
+    assert_int_equal(status, NIGH_OK);
+    for (uint32_t n = 0; n < FILLS; n++) {
+        memset(of->bytes + n * each, (int)n + 1, each);
+    }
+    assert_reads(of->region, 0, of->bytes, MODEL_BYTES);
+}
+
 static void bytes_are_filled_and_copied_wherever_they_lie(void **state)
 {
     struct world world;
@@ -245,6 +279,7 @@ static void bytes_are_filled_and_copied_wherever_they_lie(void **state)
     fill_checked(&a, 3, 0xa5, 2 * MODEL_CHUNK + 11);
     fill_checked(&a, MODEL_BYTES - 1, 1, 1);
     fill_checked(&a, MODEL_BYTES, 1, 0);
+    fill_at_once_checked(world.client[0], &a);
     copy_checked(&b, 5, &a, MODEL_CHUNK - 3, MIB + 7);
     copy_checked(&b, 0, &a, 0, MODEL_BYTES);
     for (uint64_t by = 1; by < MIB; by = by * 7 + 1) { /* both ways */
@@ -351,6 +386,16 @@ static void a_source_that_is_freed_ends_its_copies(void **state)
     free(b.bytes);
 }
 
+static nigh_status write_parts(nigh_client *client, nigh_region *region,
+                               const nigh_region_part *parts)
+{
+    nigh_op op;
+
+    assert_int_equal(nigh_region_writev_start(region, parts, NIGH_REGION_PARTS, WAIT_US, &op),
+                     NIGH_OK);
+    return nigh_wait(client, &op, WAIT_US);
+}
+
 static void parts_are_read_and_written_at_once(void **state)
 {
     struct world world;
@@ -381,7 +426,11 @@ static void parts_are_read_and_written_at_once(void **state)
     assert_int_equal(nigh_wait(world.client[0], &op, WAIT_US), NIGH_OK);
     for (uint32_t n = 0; n < NIGH_REGION_PARTS; n++) {
         assert_memory_equal(parts[n].bytes, a.bytes + parts[n].offset, parts[n].size);
+        memset(parts[n].bytes, (int)n, parts[n].size);
+        memset(a.bytes + parts[n].offset, (int)n, parts[n].size);
     }
+    assert_int_equal(AGREED(write_parts(world.client[0], a.region, parts)), NIGH_OK);
+    assert_reads(a.region, 0, a.bytes, MODEL_BYTES);
     assert_int_equal(nigh_region_readv(a.region, parts, 0, WAIT_US), NIGH_OK);
     assert_int_equal(nigh_region_readv(a.region, parts, NIGH_REGION_PARTS + 1, WAIT_US),
                      NIGH_INVALID);
