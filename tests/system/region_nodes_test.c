@@ -888,6 +888,93 @@ static void many_regions_come_and_go(void **state)
     end_world(&world);
 }
 
+/* ---- large ---------------------------------------------------------------- */
+
+#define LARGE_CHUNK  (2 * MIB)
+#define LARGE_CHUNKS UINT64_C(75) /* 50 MiB at each node, of 64 */
+
+static bool have_no_chunks(const struct world *world)
+{
+    return has_no_chunks(world->client[0]) && has_no_chunks(world->client[1]) &&
+           has_no_chunks(world->client[2]);
+}
+
+/* How it ends, when the members and their links are there. */
+static nigh_status try_to_create(nigh_client *client, const nigh_region_spec *given)
+{
+    nigh_region_spec spec = *given;
+    nigh_region *region = NULL;
+    nigh_status status;
+
+    spec.struct_size = sizeof spec;
+    assert_true(
+        SUPPORT_WAIT((status = nigh_region_create(client, &spec, WAIT_US, &region),
+                      status != NIGH_NO_QUORUM && status != NIGH_BUSY && status != NIGH_PEER_LOST),
+                     20000));
+    nigh_region_close(region);
+    return status;
+}
+
+/* The first and the last word of each chunk, and what lies over two of them. */
+static void check_ends_of_chunks(nigh_region *writer, nigh_region *reader)
+{
+    uint64_t words[2];
+
+    for (uint64_t n = 0; n < LARGE_CHUNKS; n++) {
+        words[0] = 2 * n;
+        words[1] = 2 * n + 1;
+        write_all(writer, n * LARGE_CHUNK, &words[1], sizeof words[1]);
+        if (n > 0)
+            write_all(writer, n * LARGE_CHUNK - sizeof words[0], words, sizeof words);
+    }
+    write_all(writer, LARGE_CHUNKS * LARGE_CHUNK - sizeof words[0], words, sizeof words[0]);
+    for (uint64_t n = 0; n < LARGE_CHUNKS; n++) {
+        words[0] = 2 * n + 1;
+        words[1] = n + 1 < LARGE_CHUNKS ? 2 * (n + 1) : 2 * n;
+        assert_reads(reader, n * LARGE_CHUNK, &words[0], sizeof words[0]);
+        assert_reads(reader, (n + 1) * LARGE_CHUNK - sizeof words[1], &words[1], sizeof words[1]);
+    }
+}
+
+/* No node could have it alone. One that has no room for its share leaves nothing of it anywhere. */
+static void a_region_is_larger_than_one_nodes_memory(void **state)
+{
+    const nigh_region_spec large = {.name = "large",
+                                    .size = LARGE_CHUNKS * LARGE_CHUNK,
+                                    .chunk_size = LARGE_CHUNK,
+                                    .where = NIGH_REGION_SPREAD};
+    nigh_region_spec more = large;
+    struct world world;
+    nigh_region *region, *other;
+
+    (void)state;
+    begin_world(&world, NODES);
+    more.size = 3 * 64 * MIB + LARGE_CHUNK;
+    assert_int_equal(try_to_create(world.client[0], &more), NIGH_OUT_OF_MEMORY);
+    assert_true(SUPPORT_WAIT(have_no_chunks(&world), 20000));
+    other = create(
+        world.client[1],
+        &(nigh_region_spec){.name = "there", .size = 30 * MIB, .where = NIGH_REGION_ON, .rank = 2});
+    assert_int_equal(try_to_create(world.client[0], &large), NIGH_OUT_OF_MEMORY);
+    assert_true(SUPPORT_WAIT(has_no_chunks(world.client[0]), 20000));
+    assert_true(SUPPORT_WAIT(has_no_chunks(world.client[1]), 20000));
+    assert_int_equal(AGREED(nigh_region_free(other, WAIT_US)), NIGH_OK);
+    nigh_region_close(other);
+    assert_true(SUPPORT_WAIT(have_no_chunks(&world), 20000));
+
+    /* A node whose link is down for a moment gets none, and the others have no room for its share.
+     */
+    assert_true(SUPPORT_WAIT(try_to_create(world.client[0], &large) == NIGH_OK, 20000));
+    region = open_region(world.client[0], "large", NIGH_REGION_ALL);
+    other = open_region(world.client[1], "large", NIGH_REGION_ALL);
+    check_ends_of_chunks(region, other);
+    assert_int_equal(AGREED(nigh_region_free(other, WAIT_US)), NIGH_OK);
+    assert_true(SUPPORT_WAIT(have_no_chunks(&world), 20000));
+    nigh_region_close(region);
+    nigh_region_close(other);
+    end_world(&world);
+}
+
 /* ---- near another --------------------------------------------------------- */
 
 static void assert_places(nigh_region *region, const char *places)
@@ -1227,6 +1314,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(chunks_move_under_fire),
         cmocka_unit_test(many_regions_come_and_go),
+        cmocka_unit_test(a_region_is_larger_than_one_nodes_memory),
         cmocka_unit_test(chunks_lie_near_another_regions),
         cmocka_unit_test(regions_of_all_homes_are_listed),
         cmocka_unit_test(a_node_that_dies_takes_its_chunks_alone),
