@@ -31,6 +31,7 @@ enum region_wait_kind {
 struct region_wait {
     struct timer timer;
     enum region_wait_kind kind;
+    struct list_node held; /* in lane_region_session.held: its session has had its share */
 };
 
 /* What a handle of a session is of. */
@@ -77,7 +78,6 @@ struct region_io {
     struct list_node link;   /* in lane_regions.ios */
     struct list_node failed; /* in lane_regions.failed: there was no memory for pieces of these: */
     struct region_chunks failed_chunks;
-    struct list_node held; /* in lane_region_session.held: its session has had its share */
     struct region_use *use;
     uint32_t slot, begun, cookie;
     enum session_region_what what;
@@ -243,6 +243,7 @@ struct region_asked {
     struct region_asking asking;
     enum region_asked_at {
         REGION_ASKED_NOWHERE, /* it is asked for again, in a moment */
+        REGION_ASKED_HELD,    /* its session has had its share */
         REGION_ASKED_HERE,    /* its home is here, and has it */
         REGION_ASKED_THERE    /* of another node */
     } at;
@@ -302,7 +303,7 @@ struct lane_region_session {
     struct region_donation donations[LIMIT_SESSION_DONATIONS];
     /* lane_region_limits.c */
     struct list_node link; /* in lane_regions.limited, while something is held */
-    struct list held;      /* operations that are not begun */
+    struct list held;      /* operations, changes and lists that are not begun */
     struct rate bytes, operations;
     uint32_t maps;
 };
@@ -562,10 +563,11 @@ void lane_region_bytes_fini(struct lane_regions *at);
 
 void lane_region_limits_init(struct lane_regions *at);
 void lane_region_limits_session(const struct lane_regions *at, struct lane_region_session *session);
-/* True: it is not begun yet, as its session has had its share; it is later, or ends. */
-bool lane_region_limit(struct lane_regions *at, struct region_io *io);
-/* One that is not begun yet ends so; false: it is none of these. */
-bool lane_region_limit_end(struct lane_regions *at, struct region_io *io, nigh_status status);
+/* Of an operation, a change or a list, of a session that has handles, or none yet. True: it is not
+ * begun yet, as its session has had its share; it is later, or ends. */
+bool lane_region_limit(struct lane_regions *at, struct region_wait *wait);
+/* One that is not begun yet is not begun; false: it is none of these. */
+bool lane_region_limit_end(struct lane_regions *at, struct region_wait *wait);
 /* Begins what may be by now. True: there was some. */
 bool lane_region_limits_turn(struct lane_regions *at);
 uint64_t lane_region_limits_due_us(const struct lane_regions *at);
@@ -608,6 +610,8 @@ nigh_status lane_region_list_begin(struct lane_regions *at, uint32_t slot, uint3
                                    uint64_t deadline_us);
 /* Its session waits no longer, and is told this, or, where its time is over, what there is. */
 void lane_region_list_end(struct lane_regions *at, struct region_list *list, nigh_status status);
+/* It was held, and is begun. */
+void lane_region_list_go(struct lane_regions *at, struct region_list *list);
 /* True: some went on. */
 bool lane_region_lists_turn(struct lane_regions *at);
 void lane_region_lists_retry(struct lane_regions *at);
@@ -668,6 +672,8 @@ struct region_asked *lane_region_asked_take(struct lane_regions *at);
 /* It was not begun, and is not. */
 void lane_region_asked_drop(struct lane_regions *at, struct region_asked *asked);
 void lane_region_ask_begin(struct lane_regions *at, struct region_asked *asked);
+/* It was held, and is begun. */
+void lane_region_ask_go(struct lane_regions *at, struct region_asked *asked);
 /* Whoever asked waits no longer. */
 void lane_region_ask_end(struct lane_regions *at, struct region_asked *asked, nigh_status status);
 void lane_region_answered(void *context, struct region_ask *ask, nigh_status status);

@@ -1,8 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What processes of a node share for regions: connections to other nodes are the node's, however many clients use them."""
+"""What processes of a node share for regions, and how much each may have: connections to other nodes are the node's, however many
+clients use them; and where a node limits its sessions, that is of whatever they ask of regions."""
 import os
+import struct
 import sys
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
@@ -11,6 +14,8 @@ from cluster_views import Voters  # noqa: E402
 from region_faults import make  # noqa: E402
 
 CLIENTS = 50
+RATE, COUNT = 50, 40  # operations a second of a session; of each kind
+LEAST_S = (COUNT - 2) / RATE  # the first is at once, and the next sooner by what ten milliseconds bring
 
 
 def connections(process):
@@ -53,6 +58,34 @@ def test_connections_are_the_nodes():
     for client in clients:
         client.session.close()
     cluster.close()
+
+
+def takes(work):
+    """Seconds, of so many."""
+    begun = time.monotonic()
+    for number in range(COUNT):
+        status = work(number)
+        assert status == "NIGH_OK", (number, status)
+    return time.monotonic() - begun
+
+
+def test_a_session_has_no_more_operations_than_it_may():
+    """Of whichever kind: changes and lists are operations, too."""
+    node = raw.Node("--session-ops", str(RATE))
+    one, other = RegionSession(node.path), RegionSession(node.path)
+    grant = struct.pack("<IIII", 0, 12345, 1, 0)
+    kinds = {"creates": lambda number: one.create(b"region %d" % number, 4096),
+             "lists": lambda number: one.ask(raw.REGION_LIST)[0]}
+    taken = {kind: takes(work) for kind, work in kinds.items()}
+    handle = one.open(b"region 0", 7)
+    taken["reads"] = takes(lambda number: one.ask(raw.REGION_READ, handle, ref=8)[0])
+    taken["grants"] = takes(lambda number: one.ask(raw.REGION_GRANT, handle, question=grant)[0])
+    print("# seconds for", COUNT, taken, flush=True)
+    assert all(seconds >= LEAST_S for seconds in taken.values()), taken
+    assert other.create(b"another", 4096) == "NIGH_OK"
+    one.session.close()
+    other.session.close()
+    assert node.stop()[0] == 0
 
 
 if __name__ == "__main__":
