@@ -6,9 +6,10 @@
  *
  * Bytes: a read finds what was written before it began by whoever was told that it was, or later
  * bytes. Writes and reads that are under way at the same time on overlapping bytes may be seen
- * torn; an aligned word of 8 bytes is not. What a write that failed has done is not
- * known: all, a part, or nothing, now or in a moment. With NIGH_DENIED, NIGH_NOT_FOUND,
- * NIGH_INVALID or NIGH_LOCK_LOST one of at most 8 KiB within a chunk has done nothing.
+ * torn, within words, too. Over TCP, and where there is one node, an aligned word of 8 bytes that
+ * is read alone is not. What a write that failed has done is not known: all, a part, or nothing,
+ * now or in a moment. With NIGH_DENIED, NIGH_NOT_FOUND or NIGH_INVALID one of at most 8 KiB within
+ * a chunk has done nothing.
  *
  * A chunk is in its node's memory alone: it is lost with the node (NIGH_PEER_LOST), the others
  * stay; with its last chunk a region is gone (NIGH_NOT_FOUND), and its name free. Handles are of

@@ -48,6 +48,7 @@ struct region_asked *lane_region_asked_take(struct lane_regions *at, uint32_t sl
 void lane_region_asked_drop(struct lane_regions *at, struct region_asked *asked)
 {
     timers_cancel(&at->timers, &asked->wait.timer);
+    (void)lane_region_limit_end(at, &asked->wait);
     lane_region_donation_end(at, asked);
     list_remove(&asked->link);
     at->asked_count--;
@@ -156,8 +157,17 @@ void lane_region_ask_begin(struct lane_regions *at, struct region_asked *asked)
         asked->use->ios++;
     if (asked->deadline_us != UINT64_MAX)
         NIGH_ASSERT(timers_add(&at->timers, &asked->wait.timer, asked->deadline_us) == NIGH_OK);
+    if (at->has_limits && lane_region_limit(at, &asked->wait)) {
+        asked->at = REGION_ASKED_HELD;
+        return;
+    }
     ask(at, asked);
     lane_regions_tell(at);
+}
+
+void lane_region_ask_go(struct lane_regions *at, struct region_asked *asked)
+{
+    ask(at, asked);
 }
 
 void lane_region_answered(void *context, struct region_ask *given, nigh_status status)
@@ -189,7 +199,8 @@ void lane_region_ask_end(struct lane_regions *at, struct region_asked *asked, ni
 {
     say(at, asked, status);
     switch (asked->at) {
-    case REGION_ASKED_NOWHERE: finish(at, asked, status); break;
+    case REGION_ASKED_NOWHERE:
+    case REGION_ASKED_HELD: finish(at, asked, status); break;
     case REGION_ASKED_HERE:
         regions_cancel(at->regions, asked->asking.name, asked->asking.ask.name_bytes,
                        &asked->asking.ask, status);
@@ -212,12 +223,15 @@ void lane_region_asks_link_down(struct lane_regions *at, const struct link *link
 
 void lane_region_asks_forget(struct lane_regions *at, uint32_t slot)
 {
-    LIST_FOREACH(node, &at->asked)
+    LIST_FOREACH_SAFE(node, &at->asked)
     {
         struct region_asked *asked = container_of(node, struct region_asked, link);
 
-        if (asked->from == NULL && asked->slot == slot)
-            asked->is_told = true;
+        if (asked->from != NULL || asked->slot != slot)
+            continue;
+        asked->is_told = true;
+        if (asked->at == REGION_ASKED_HELD)
+            finish(at, asked, NIGH_CANCELED);
     }
 }
 

@@ -32,6 +32,7 @@ static void free_list(struct region_list *list)
     struct lane_regions *at = list->at;
 
     timers_cancel(&at->timers, &list->wait.timer);
+    (void)lane_region_limit_end(at, &list->wait);
     if (list_is_linked(&list->due))
         list_remove(&list->due);
     list_remove(&list->link);
@@ -382,6 +383,14 @@ static void begin_anew(struct lane_regions *at, struct region_list *list)
     make_due(list);
 }
 
+void lane_region_list_go(struct lane_regions *at, struct region_list *list)
+{
+    if (agreed_size(&at->in) == 0)
+        finish(at, list, NIGH_NO_QUORUM);
+    else
+        begin_anew(at, list);
+}
+
 static bool may_begin(struct lane_regions *at, uint32_t slot, struct session_place *counts)
 {
     uint32_t own = 0;
@@ -390,8 +399,7 @@ static bool may_begin(struct lane_regions *at, uint32_t slot, struct session_pla
     {
         own += container_of(node, struct region_list, link)->slot == slot ? 1 : 0;
     }
-    return own < LIMIT_REGION_LISTS_EACH &&
-           lane_region_share(at, REGION_TABLE_LISTS, slot, counts);
+    return own < LIMIT_REGION_LISTS_EACH && lane_region_share(at, REGION_TABLE_LISTS, slot, counts);
 }
 
 nigh_status lane_region_list_begin(struct lane_regions *at, uint32_t slot, uint32_t cookie,
@@ -425,7 +433,8 @@ nigh_status lane_region_list_begin(struct lane_regions *at, uint32_t slot, uint3
     list_push_back(&at->lists, &list->link);
     at->list_count++;
     NIGH_ASSERT(timers_add(&at->timers, &list->wait.timer, list->deadline_us) == NIGH_OK);
-    begin_anew(at, list);
+    if (!at->has_limits || !lane_region_limit(at, &list->wait))
+        begin_anew(at, list);
     return NIGH_OK;
 }
 
@@ -464,7 +473,8 @@ void lane_region_lists_view(struct lane_regions *at)
     {
         struct region_list *list = container_of(node, struct region_list, link);
 
-        if (!list->is_told && list->epoch != regions_epoch(at->regions))
+        if (!list->is_told && !list_is_linked(&list->wait.held) &&
+            list->epoch != regions_epoch(at->regions))
             begin_anew(at, list);
     }
 }
@@ -476,6 +486,8 @@ static nigh_status give_up(struct region_list *list)
 {
     bool any = false;
 
+    if (list_is_linked(&list->wait.held))
+        return NIGH_TIMEOUT; /* nobody was asked */
     for (uint32_t rank = 0; rank < list->ranks; rank++) {
         any = any || list->sides[rank].at == REGION_LIST_TOLD;
         if (is_waited_for(&list->sides[rank]) && rank != lane_regions_self(list->at->lane))

@@ -191,7 +191,7 @@ void lane_region_io_begin(struct lane_regions *at, struct region_io *io, uint64_
     at->counts.operations++;
     if (deadline_us != UINT64_MAX)
         NIGH_ASSERT(timers_add(&at->timers, &io->wait.timer, deadline_us) == NIGH_OK);
-    if (at->has_limits && lane_region_limit(at, io))
+    if (at->has_limits && lane_region_limit(at, &io->wait))
         return;
     regions_begin(io->use->region, &io->op);
     lane_regions_tell(at);
@@ -200,8 +200,11 @@ void lane_region_io_begin(struct lane_regions *at, struct region_io *io, uint64_
 void lane_region_io_end(struct lane_regions *at, struct region_io *io, nigh_status status)
 {
     lane_region_io_say(at, io, status, 0);
-    if (lane_region_limit_end(at, io, status) || lane_region_guard_end(at, io) ||
-        lane_region_withdraw(at, io))
+    if (lane_region_limit_end(at, &io->wait)) {
+        lane_region_ended(at, &io->op, status);
+        return;
+    }
+    if (lane_region_guard_end(at, io) || lane_region_withdraw(at, io))
         return;
     lane_region_posts_end(at, io, status);
     regions_end_op(&io->op, status);

@@ -736,6 +736,10 @@ void lane_region(struct lane *lane, uint32_t slot, const struct session_sqe *sqe
             return;
         }
     }
+    if (want.at->has_limits && lane_region_need_handles(want.at, slot) == NULL) {
+        complete(&want, NIGH_NO_RESOURCES); /* where its rates are */
+        return;
+    }
     ORDER_HEARD();
     switch ((enum session_region_what)sqe->name_size) {
     case SESSION_REGION_OPEN: answer_open(&want, bytes); break;

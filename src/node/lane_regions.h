@@ -45,6 +45,7 @@ enum region_wait_kind {
 struct region_wait {
     struct timer timer;
     enum region_wait_kind kind;
+    struct list_node held; /* in lane_region_session.held: its session has had its share */
 };
 
 /* What a handle of a session is of. */
@@ -90,12 +91,11 @@ struct region_io {
     struct region_wait wait;
     struct regions_op op;
     struct lane_regions *at;
-    struct list_node link;   /* in lane_regions.ios, of its slot */
+    struct list_node link; /* in lane_regions.ios, of its slot */
     struct session_place counts;
     struct list_node failed; /* in lane_regions.failed: there was no memory for pieces of these: */
     struct region_chunks failed_chunks;
-    struct list landed;    /* parts that were refused behind their first pieces, and go on */
-    struct list_node held; /* in lane_region_session.held: its session has had its share */
+    struct list landed; /* parts that were refused behind their first pieces, and go on */
     struct region_use *use;
     uint32_t slot, begun, cookie;
     enum session_region_what what;
@@ -267,6 +267,7 @@ struct region_asked {
     struct region_asking asking;
     enum region_asked_at {
         REGION_ASKED_NOWHERE, /* it is asked for again, in a moment */
+        REGION_ASKED_HELD,    /* its session has had its share */
         REGION_ASKED_HERE,    /* its home is here, and has it */
         REGION_ASKED_THERE    /* of another node */
     } at;
@@ -274,7 +275,7 @@ struct region_asked {
     bool is_told;      /* whoever asked knows how it ended, or is gone */
     struct link *from; /* a peer's: where its answer goes; NULL: a session's */
     uint64_t call;     /* theirs */
-    uint32_t slot; /* of a peer's: its rank */
+    uint32_t slot;     /* of a peer's: its rank */
     uint32_t begun, cookie;
     struct region_use *use; /* NULL: of a CREATE */
 };
@@ -328,7 +329,7 @@ struct lane_region_session {
     struct region_donation donations[LIMIT_SESSION_DONATIONS];
     /* lane_region_limits.c */
     struct list_node link; /* in lane_regions.limited, while something is held */
-    struct list held;      /* operations that are not begun */
+    struct list held;      /* operations, changes and lists that are not begun */
     struct rate bytes, operations;
     uint32_t maps;
 };
@@ -602,10 +603,11 @@ void lane_region_bytes_fini(struct lane_regions *at);
 
 void lane_region_limits_init(struct lane_regions *at);
 void lane_region_limits_session(const struct lane_regions *at, struct lane_region_session *session);
-/* True: it is not begun yet, as its session has had its share; it is later, or ends. */
-bool lane_region_limit(struct lane_regions *at, struct region_io *io);
-/* One that is not begun yet ends so; false: it is none of these. */
-bool lane_region_limit_end(struct lane_regions *at, struct region_io *io, nigh_status status);
+/* Of an operation, a change or a list, of a session that has handles, or none yet. True: it is not
+ * begun yet, as its session has had its share; it is later, or ends. */
+bool lane_region_limit(struct lane_regions *at, struct region_wait *wait);
+/* One that is not begun yet is not begun; false: it is none of these. */
+bool lane_region_limit_end(struct lane_regions *at, struct region_wait *wait);
 /* Begins what may be by now. True: there was some. */
 bool lane_region_limits_turn(struct lane_regions *at);
 uint64_t lane_region_limits_due_us(const struct lane_regions *at);
@@ -648,6 +650,8 @@ nigh_status lane_region_list_begin(struct lane_regions *at, uint32_t slot, uint3
                                    uint64_t deadline_us);
 /* Its session waits no longer, and is told this, or, where its time is over, what there is. */
 void lane_region_list_end(struct lane_regions *at, struct region_list *list, nigh_status status);
+/* It was held, and is begun. */
+void lane_region_list_go(struct lane_regions *at, struct region_list *list);
 /* True: some went on. */
 bool lane_region_lists_turn(struct lane_regions *at);
 void lane_region_lists_retry(struct lane_regions *at);
@@ -710,6 +714,8 @@ struct region_asked *lane_region_asked_take(struct lane_regions *at, uint32_t sl
 /* It was not begun, and is not. */
 void lane_region_asked_drop(struct lane_regions *at, struct region_asked *asked);
 void lane_region_ask_begin(struct lane_regions *at, struct region_asked *asked);
+/* It was held, and is begun. */
+void lane_region_ask_go(struct lane_regions *at, struct region_asked *asked);
 /* Whoever asked waits no longer. */
 void lane_region_ask_end(struct lane_regions *at, struct region_asked *asked, nigh_status status);
 void lane_region_answered(void *context, struct region_ask *ask, nigh_status status);

@@ -5,6 +5,7 @@
  *
  *   map OFFSET SIZE RIGHTS    unmap
  *   read OFFSET               write OFFSET VALUE       words, through the node
+ *   flood OFFSET              writes again and again, until it may not: "floods", then that
  *   peek OFFSET               poke OFFSET VALUE        words of what is mapped
  *   mode                      what the kernel has for the mapping: r-, rw
  *   force                     tries to have it writable: by mprotect, and by opening its file anew
@@ -24,6 +25,7 @@
 
 #define WAIT_US UINT64_C(60000000)
 #define PAGE    4096u
+#define FLOOD   100u /* writes after which it is said that it goes on */
 
 static nigh_region *region;
 static uint8_t *mapped;
@@ -83,6 +85,22 @@ static const char *force(void)
     return "refused";
 }
 
+/* Of a link that was lost, or a node without a lease, on a busy machine, it is tried again. */
+static nigh_status flood(uint64_t offset)
+{
+    nigh_status status = NIGH_OK;
+
+    for (uint64_t value = 1;
+         status == NIGH_OK || status == NIGH_NO_QUORUM || status == NIGH_PEER_LOST; value++) {
+        status = nigh_region_write(region, offset, &value, sizeof value, WAIT_US);
+        if (value == FLOOD) {
+            puts("floods");
+            (void)fflush(stdout);
+        }
+    }
+    return status;
+}
+
 static void carry_out(const char *line)
 {
     uint64_t first = 0, second = 0, word = 0;
@@ -103,6 +121,8 @@ static void carry_out(const char *line)
             puts(nigh_status_name(status));
     } else if (sscanf(line, "write %" SCNu64 " %" SCNu64, &first, &word) == 2) {
         puts(nigh_status_name(nigh_region_write(region, first, &word, sizeof word, WAIT_US)));
+    } else if (sscanf(line, "flood %" SCNu64, &first) == 1) {
+        puts(nigh_status_name(flood(first)));
     } else if (mapped == NULL) {
         puts("nothing is mapped");
     } else if (sscanf(line, "peek %" SCNu64, &first) == 1) {

@@ -23,6 +23,8 @@ READ_ONLY, RESUME = 1, 2
 PAGE, RING = 4096, 256
 OP_NOP, OP_LEASE, OP_CREATE, OP_SEAL, OP_ABORT, OP_GET = 0, 1, 3, 4, 5, 6
 OP_SUBSCRIBE, OP_STATS = 18, 17
+OP_CALL_LEASE, OP_REGION = 25, 39
+REGION_CREATE, REGION_OPEN, REGION_READ, REGION_GRANT, REGION_MAP, REGION_UNMAP, REGION_LIST = 1, 2, 4, 8, 17, 18, 19
 WELCOME_FORMAT = "@IHHiHHIIQ16sQQQII32s192s"
 BUSY_TIMES = 4
 LANE_BYTES, SQ, CQ, EVENTS, REPLY = 270336, 8192, 24576, 40960, 73728
@@ -195,6 +197,39 @@ class Session:
         for fd in self.welcome.fds:
             os.close(fd)
         self.memory.close()
+
+
+class RegionSession:
+    """A session that asks for regions, with memory for its questions and for what they are answered with."""
+
+    def __init__(self, path):
+        self.session = Session(path)
+        count = self.session.completions() + 1
+        assert self.session.call(OP_CALL_LEASE, argument=1 << 16)[1] == "NIGH_OK"
+        self.place = self.session.fields(count)[10]
+        each = self.session.welcome.extent_bytes
+        status, fd = self.session.extent(self.place // each, 1)
+        assert status == "NIGH_OK"
+        self.window = mmap.mmap(fd, each)
+        os.close(fd)
+
+    def ask(self, what, number=0, at=0, question=b"", **fields):
+        """How one of regions ends, and the number that it brings."""
+        place = self.place % len(self.window)
+        self.window[place:place + len(question)] = question
+        count = self.session.completions() + 1
+        status = self.session.call(OP_REGION, name_size=what, oid=struct.pack("<QQI", number, at, 0), offset=self.place,
+                                   argument=10 ** 7, data_size=len(question), **fields)[1]
+        return status, self.session.fields(count)[9]
+
+    def create(self, name, size):
+        return self.ask(REGION_CREATE, question=struct.pack("<QQIIII", size, 0, 0, 0, 0, 0) + name)[0]
+
+    def open(self, name, rights):
+        """A handle."""
+        status, number = self.ask(REGION_OPEN, at=rights, question=name)
+        assert status == "NIGH_OK", status
+        return number
 
 
 def wait_for(condition, seconds=20):

@@ -232,6 +232,40 @@ static void fill_checked(const struct modelled *of, uint64_t offset, uint8_t byt
     assert_reads(of->region, 0, of->bytes, MODEL_BYTES);
 }
 
+#define FILLS 4u
+
+/* Several of a client's are under way; the first status that is not OK. */
+static nigh_status fill_at_once(nigh_client *client, const struct modelled *of)
+{
+    const uint64_t each = MODEL_BYTES / FILLS;
+    nigh_op ops[FILLS];
+    nigh_status status = NIGH_OK, ended;
+
+    for (uint32_t n = 0; n < FILLS; n++) {
+        assert_int_equal(nigh_region_memset_start(of->region, n * each, (uint8_t)(n + 1), each,
+                                                  WAIT_US, &ops[n]),
+                         NIGH_OK);
+    }
+    for (uint32_t n = 0; n < FILLS; n++) {
+        ended = nigh_wait(client, &ops[n], WAIT_US);
+        status = status == NIGH_OK ? ended : status;
+    }
+    return status;
+}
+
+static void fill_at_once_checked(nigh_client *client, const struct modelled *of)
+{
+    const uint64_t each = MODEL_BYTES / FILLS;
+    nigh_status status;
+
+    assert_true(SUPPORT_WAIT(!is_in_doubt(status = AGREED(fill_at_once(client, of))), 60000));
+    assert_int_equal(status, NIGH_OK);
+    for (uint32_t n = 0; n < FILLS; n++) {
+        memset(of->bytes + n * each, (int)n + 1, each);
+    }
+    assert_reads(of->region, 0, of->bytes, MODEL_BYTES);
+}
+
 static void bytes_are_filled_and_copied_wherever_they_lie(void **state)
 {
     struct world world;
@@ -245,6 +279,7 @@ static void bytes_are_filled_and_copied_wherever_they_lie(void **state)
     fill_checked(&a, 3, 0xa5, 2 * MODEL_CHUNK + 11);
     fill_checked(&a, MODEL_BYTES - 1, 1, 1);
     fill_checked(&a, MODEL_BYTES, 1, 0);
+    fill_at_once_checked(world.client[0], &a);
     copy_checked(&b, 5, &a, MODEL_CHUNK - 3, MIB + 7);
     copy_checked(&b, 0, &a, 0, MODEL_BYTES);
     for (uint64_t by = 1; by < MIB; by = by * 7 + 1) { /* both ways */
@@ -351,6 +386,16 @@ static void a_source_that_is_freed_ends_its_copies(void **state)
     free(b.bytes);
 }
 
+static nigh_status write_parts(nigh_client *client, nigh_region *region,
+                               const nigh_region_part *parts)
+{
+    nigh_op op;
+
+    assert_int_equal(nigh_region_writev_start(region, parts, NIGH_REGION_PARTS, WAIT_US, &op),
+                     NIGH_OK);
+    return nigh_wait(client, &op, WAIT_US);
+}
+
 static void parts_are_read_and_written_at_once(void **state)
 {
     struct world world;
@@ -381,7 +426,11 @@ static void parts_are_read_and_written_at_once(void **state)
     assert_int_equal(nigh_wait(world.client[0], &op, WAIT_US), NIGH_OK);
     for (uint32_t n = 0; n < NIGH_REGION_PARTS; n++) {
         assert_memory_equal(parts[n].bytes, a.bytes + parts[n].offset, parts[n].size);
+        memset(parts[n].bytes, (int)n, parts[n].size);
+        memset(a.bytes + parts[n].offset, (int)n, parts[n].size);
     }
+    assert_int_equal(AGREED(write_parts(world.client[0], a.region, parts)), NIGH_OK);
+    assert_reads(a.region, 0, a.bytes, MODEL_BYTES);
     assert_int_equal(nigh_region_readv(a.region, parts, 0, WAIT_US), NIGH_OK);
     assert_int_equal(nigh_region_readv(a.region, parts, NIGH_REGION_PARTS + 1, WAIT_US),
                      NIGH_INVALID);
@@ -1021,6 +1070,93 @@ static void many_regions_come_and_go(void **state)
     end_world(&world);
 }
 
+/* ---- large ---------------------------------------------------------------- */
+
+#define LARGE_CHUNK  (2 * MIB)
+#define LARGE_CHUNKS UINT64_C(75) /* 50 MiB at each node, of 64 */
+
+static bool have_no_chunks(const struct world *world)
+{
+    return has_no_chunks(world->client[0]) && has_no_chunks(world->client[1]) &&
+           has_no_chunks(world->client[2]);
+}
+
+/* How it ends, when the members and their links are there. */
+static nigh_status try_to_create(nigh_client *client, const nigh_region_spec *given)
+{
+    nigh_region_spec spec = *given;
+    nigh_region *region = NULL;
+    nigh_status status;
+
+    spec.struct_size = sizeof spec;
+    assert_true(
+        SUPPORT_WAIT((status = nigh_region_create(client, &spec, WAIT_US, &region),
+                      status != NIGH_NO_QUORUM && status != NIGH_BUSY && status != NIGH_PEER_LOST),
+                     20000));
+    nigh_region_close(region);
+    return status;
+}
+
+/* The first and the last word of each chunk, and what lies over two of them. */
+static void check_ends_of_chunks(nigh_region *writer, nigh_region *reader)
+{
+    uint64_t words[2];
+
+    for (uint64_t n = 0; n < LARGE_CHUNKS; n++) {
+        words[0] = 2 * n;
+        words[1] = 2 * n + 1;
+        write_all(writer, n * LARGE_CHUNK, &words[1], sizeof words[1]);
+        if (n > 0)
+            write_all(writer, n * LARGE_CHUNK - sizeof words[0], words, sizeof words);
+    }
+    write_all(writer, LARGE_CHUNKS * LARGE_CHUNK - sizeof words[0], words, sizeof words[0]);
+    for (uint64_t n = 0; n < LARGE_CHUNKS; n++) {
+        words[0] = 2 * n + 1;
+        words[1] = n + 1 < LARGE_CHUNKS ? 2 * (n + 1) : 2 * n;
+        assert_reads(reader, n * LARGE_CHUNK, &words[0], sizeof words[0]);
+        assert_reads(reader, (n + 1) * LARGE_CHUNK - sizeof words[1], &words[1], sizeof words[1]);
+    }
+}
+
+/* No node could have it alone. One that has no room for its share leaves nothing of it anywhere. */
+static void a_region_is_larger_than_one_nodes_memory(void **state)
+{
+    const nigh_region_spec large = {.name = "large",
+                                    .size = LARGE_CHUNKS * LARGE_CHUNK,
+                                    .chunk_size = LARGE_CHUNK,
+                                    .where = NIGH_REGION_SPREAD};
+    nigh_region_spec more = large;
+    struct world world;
+    nigh_region *region, *other;
+
+    (void)state;
+    begin_world(&world, NODES);
+    more.size = 3 * 64 * MIB + LARGE_CHUNK;
+    assert_int_equal(try_to_create(world.client[0], &more), NIGH_OUT_OF_MEMORY);
+    assert_true(SUPPORT_WAIT(have_no_chunks(&world), 20000));
+    other = create(
+        world.client[1],
+        &(nigh_region_spec){.name = "there", .size = 30 * MIB, .where = NIGH_REGION_ON, .rank = 2});
+    assert_int_equal(try_to_create(world.client[0], &large), NIGH_OUT_OF_MEMORY);
+    assert_true(SUPPORT_WAIT(has_no_chunks(world.client[0]), 20000));
+    assert_true(SUPPORT_WAIT(has_no_chunks(world.client[1]), 20000));
+    assert_int_equal(AGREED(nigh_region_free(other, WAIT_US)), NIGH_OK);
+    nigh_region_close(other);
+    assert_true(SUPPORT_WAIT(have_no_chunks(&world), 20000));
+
+    /* A node whose link is down for a moment gets none, and the others have no room for its share.
+     */
+    assert_true(SUPPORT_WAIT(try_to_create(world.client[0], &large) == NIGH_OK, 20000));
+    region = open_region(world.client[0], "large", NIGH_REGION_ALL);
+    other = open_region(world.client[1], "large", NIGH_REGION_ALL);
+    check_ends_of_chunks(region, other);
+    assert_int_equal(AGREED(nigh_region_free(other, WAIT_US)), NIGH_OK);
+    assert_true(SUPPORT_WAIT(have_no_chunks(&world), 20000));
+    nigh_region_close(region);
+    nigh_region_close(other);
+    end_world(&world);
+}
+
 /* ---- near another --------------------------------------------------------- */
 
 static void assert_places(nigh_region *region, const char *places)
@@ -1363,6 +1499,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(chunks_move_under_fire),
         cmocka_unit_test(many_regions_come_and_go),
+        cmocka_unit_test(a_region_is_larger_than_one_nodes_memory),
         cmocka_unit_test(chunks_lie_near_another_regions),
         cmocka_unit_test(regions_of_all_homes_are_listed),
         cmocka_unit_test(a_node_that_dies_takes_its_chunks_alone),

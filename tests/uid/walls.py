@@ -16,15 +16,16 @@ import subprocess
 import sys
 import tempfile
 import traceback
+import types
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "system"))
 import raw_session as raw  # noqa: E402
 from raw_session import Session, greet, hello, wait_for  # noqa: E402
+from cluster_views import Voters  # noqa: E402
 
 SKIPPED = 77
 NODE_UID, WRITER, READER, TEAM, STRANGER = 61000, 61001, 61002, 61100, 61003
-OP_DELETE, OP_CHECKSUM, OP_RESERVE, OP_CALL_LEASE, OP_REGION = 8, 13, 22, 25, 39
-REGION_OPEN, REGION_MAP, REGION_UNMAP = 2, 17, 18
+OP_DELETE, OP_CHECKSUM, OP_RESERVE = 8, 13, 22
 MAP_ASK, MAP = 12, 13
 LEASED = 1
 PATTERN = bytes(range(256)) * 64
@@ -651,10 +652,13 @@ class Mapper:
                                         stdout=subprocess.PIPE, text=True, preexec_fn=lambda: become(uid, uid))
         self.opened = self.process.stdout.readline().strip()
 
+    def hears(self):
+        return self.process.stdout.readline().strip()
+
     def does(self, line):
         self.process.stdin.write(line + "\n")
         self.process.stdin.flush()
-        return self.process.stdout.readline().strip()
+        return self.hears()
 
     def end(self):
         self.process.stdin.close()
@@ -663,9 +667,16 @@ class Mapper:
 
 
 def change_region(node, uid, *arguments):
-    done = subprocess.run([os.environ["NIGH"], "region", *arguments, "--socket", node.path], capture_output=True,
-                          preexec_fn=lambda: become(uid, uid))
-    assert done.returncode == 0, done.stderr
+    """Of a node of a cluster: once it has a lease."""
+    done = []
+
+    def has_lease():
+        done[:] = [subprocess.run([os.environ["NIGH"], "region", *arguments, "--socket", node.path], capture_output=True,
+                                  preexec_fn=lambda: become(uid, uid))]
+        return b"cut off" not in done[0].stderr
+
+    wait_for(has_lease)
+    assert done[0].returncode == 0, done[0].stderr
 
 
 def mapped_by(node, rights):
@@ -696,28 +707,12 @@ def test_who_may_read_a_region_maps_it_and_cannot_write_it(node):
     reader.end()
 
 
-class RawMap:
+class RawMap(raw.RegionSession):
     """A session that asks by hand: a region opened, a chunk of it mapped to be read, and the descriptor of that."""
 
     def __init__(self, path, rights):
-        self.session = Session(path)
-        count = self.session.completions() + 1
-        assert self.session.call(OP_CALL_LEASE, argument=1 << 16)[1] == "NIGH_OK"
-        self.place = self.session.fields(count)[10]
-        each = self.session.welcome.extent_bytes
-        status, fd = self.session.extent(self.place // each, 1)
-        assert status == "NIGH_OK"
-        with mmap.mmap(fd, each) as window:
-            window[self.place % each:self.place % each + 1] = b"r"
-        status, self.handle = self.ask(REGION_OPEN, 0, rights, data_size=1)
-        assert status == "NIGH_OK", status
-
-    def ask(self, what, number, at=0, **fields):
-        """How one of regions ends, and the number that it brings."""
-        count = self.session.completions() + 1
-        status = self.session.call(OP_REGION, name_size=what, oid=struct.pack("<QQI", number, at, 0), offset=self.place,
-                                   argument=10 ** 7, **fields)[1]
-        return status, self.session.fields(count)[9]
+        super().__init__(path)
+        self.handle = self.open(b"r", rights)
 
     def descriptor(self, number):
         self.session.sock.send(struct.pack("@IHHiIQ", raw.MAGIC, MAP_ASK, 0, 0, 0, number))
@@ -730,8 +725,8 @@ class RawMap:
 def attack_map(node):
     """Of a user who may read."""
     guest = RawMap(node.path, 1)
-    assert guest.ask(REGION_MAP, guest.handle, ref=8, flags=1)[0] == "NIGH_DENIED"
-    status, number = guest.ask(REGION_MAP, guest.handle, ref=8)
+    assert guest.ask(raw.REGION_MAP, guest.handle, ref=8, flags=1)[0] == "NIGH_DENIED"
+    status, number = guest.ask(raw.REGION_MAP, guest.handle, ref=8)
     assert status == "NIGH_OK", status
     assert guest.descriptor(number + 1)[0] == "NIGH_NOT_FOUND"
     assert RawMap(node.path, 1).descriptor(number)[0] == "NIGH_NOT_FOUND", "of another session, though of the same uid"
@@ -747,7 +742,7 @@ def attack_map(node):
     fails([errno.EBADF], system, libc.fallocate, fd, PUNCH_HOLE | KEEP_SIZE, ctypes.c_long(0), ctypes.c_long(4096))
     fails([errno.EPERM], fcntl.fcntl, fd, F_ADD_SEALS, F_SEAL_WRITE)
     fails([errno.EACCES], system, libc.mmap, None, 4096, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd, 0)
-    return guest.ask(REGION_UNMAP, number)[0] == "NIGH_OK"
+    return guest.ask(raw.REGION_UNMAP, number)[0] == "NIGH_OK"
 
 
 @in_both
@@ -778,6 +773,37 @@ def test_a_revoke_parts_who_has_it_mapped_from_the_region(node):
     change_region(node, WRITER, "chmod", "r", f"u:{READER}-r")
     owner.end()
     reader.end()
+
+
+def test_a_revoke_ends_what_is_under_way_at_another_node():
+    """Of a user that writes without end from there: when it is acknowledged nothing more lands, though that node went on or stood
+    still meanwhile, and the user hears of it."""
+    for stands_still in (False, True):
+        cluster = Voters(2, dead_ms=10000)
+        os.chmod(cluster.folder.name, 0o755)
+        wait_for(cluster.agrees)
+        near, far = (types.SimpleNamespace(path=cluster.socket(rank)) for rank in range(2))
+        change_region(near, WRITER, "create", "r", "64K")
+        change_region(near, WRITER, "chmod", "r", f"u:{READER}+rw")
+        owner, writer = Mapper(near, WRITER, 3), Mapper(far, READER, 3)
+        assert owner.opened == writer.opened == "NIGH_OK"
+        assert writer.does("flood 8") == "floods"
+        assert int(owner.does("read 8")) > 0
+        if stands_still:
+            raw.halt(cluster.processes[1])
+        change_region(near, WRITER, "chmod", "r", f"u:{READER}-w")
+        last = owner.does("read 8")
+        assert int(last) > 0
+        assert {owner.does("read 8") for _ in range(20)} == {last}
+        if stands_still:
+            cluster.stop(1, False)
+        assert writer.hears() == "NIGH_DENIED"
+        assert {owner.does("read 8") for _ in range(20)} == {last}
+        assert writer.does("write 8 1") == "NIGH_DENIED"
+        assert writer.does("read 8") == last
+        owner.end()
+        writer.end()
+        cluster.close()
 
 
 @in_both

@@ -256,6 +256,14 @@ static struct session_sqe a_copy(uint64_t to, uint64_t to_offset, uint64_t from,
     return sqe;
 }
 
+static struct session_sqe a_grant(uint64_t handle, uint32_t user, uint32_t give, uint32_t take)
+{
+    struct session_region_grant grant = {.user = user, .give = give, .take = take};
+
+    memcpy(memory, &grant, sizeof(grant));
+    return a_question(SESSION_REGION_GRANT, handle, 0, sizeof(grant));
+}
+
 /* ---- what is refused ------------------------------------------------------ */
 
 static void a_handle_is_its_sessions(void **state)
@@ -797,21 +805,28 @@ static void fills_wait_for_no_buffer(void **state)
     }
 }
 
-/* Ends of reads of so many bytes in so long, when as many are asked for as fit. */
-static uint32_t reads_in(uint32_t slot, uint64_t number, uint64_t bytes, uint64_t for_us)
+/* Ends of one thing in a thousand turns, when so many are asked for at a time. */
+static uint32_t ends_in(uint32_t slot, const struct session_sqe *sqe, uint32_t at_once,
+                        uint64_t turn_us)
 {
-    struct session_sqe sqe = a_read(number, bytes);
     uint32_t begun = completed(slot), asked = begun;
 
-    for (uint64_t end_us = now_us + for_us; now_us < end_us; now_us += 999) {
-        for (; asked - completed(slot) < 32; asked++) {
-            put(slot, &sqe);
+    for (uint64_t end_us = now_us + 1000 * turn_us; now_us < end_us; now_us += turn_us - 1) {
+        for (; asked - completed(slot) < at_once; asked++) {
+            put(slot, sqe);
         }
         turn();
     }
     asked = completed(slot) - begun;
     assert_true(SUPPORT_WAIT((now_us += 1000, has_ended(slot)), WAIT_MS));
     return asked;
+}
+
+static uint32_t reads_in_a_second(uint32_t slot, uint64_t number, uint64_t bytes)
+{
+    struct session_sqe sqe = a_read(number, bytes);
+
+    return ends_in(slot, &sqe, 32, 1000);
 }
 
 static void a_session_has_no_more_than_its_rates(void **state)
@@ -824,10 +839,10 @@ static void a_session_has_no_more_than_its_rates(void **state)
     assert_int_equal(create(0, "r", MOST), NIGH_OK);
     now_us += 1000000;
     assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
-    count = reads_in(0, number, 8, 1000000); /* a thousand, and what ten milliseconds bring */
+    count = reads_in_a_second(0, number, 8); /* a thousand, and what ten milliseconds bring */
     assert_in_range(count, 950, 1020);
     now_us += 1000000;
-    count = reads_in(0, number, 8000, 1000000); /* 125, likewise */
+    count = reads_in_a_second(0, number, 8000); /* 125, likewise */
     assert_in_range(count, 120, 130);
     assert_true(lane->regions->counts.operations_held > 0);
     /* It is for itself that one waits: */
@@ -845,6 +860,86 @@ static void a_session_has_no_more_than_its_rates(void **state)
     assert_int_equal(ring_of(0)->cq[(completed(0) - 1) % LIMIT_RING_ENTRIES].status, NIGH_TIMEOUT);
     now_us += 4000000;
     assert_int_equal(read_some(0, number, 0, 8), NIGH_OK);
+}
+
+static void changes_and_lists_are_operations(void **state)
+{
+    uint64_t number;
+    struct session_sqe sqe;
+    uint32_t count;
+
+    (void)state;
+    assert_int_equal(create(0, "r", MOST), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
+    now_us += 1000000;
+    sqe = a_grant(number, 12345, REGION_READ, 0);
+    count = ends_in(0, &sqe, 4, 100); /* in a tenth of a second: a hundred, and ten at once */
+    assert_in_range(count, 95, 115);
+    /* Of one that has no handle, too. */
+    assert_null(lane_region_handles(lane->regions, 1));
+    sqe = a_question(SESSION_REGION_LIST, 0, 0, 0);
+    count = ends_in(1, &sqe, LIMIT_REGION_LISTS_EACH, 1000);
+    assert_in_range(count, 950, 1020);
+}
+
+/* Changes and lists that are not begun end in time, are cancelled, and go with their session; what
+ * was to be created is not. */
+static void what_is_held_of_no_handle_goes_with_its_session(void **state)
+{
+    const uint32_t cookies[] = {4711, 4712, 4713};
+    uint64_t number, none;
+    struct session_sqe sqe;
+
+    (void)state;
+    assert_int_equal(create(0, "r", MOST), NIGH_OK);
+    for (uint32_t way = 0; way < 4; way++) {
+        struct session_region_make make = {.size_bytes = 4096};
+
+        now_us += 10000000;
+        assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
+        assert_int_equal(ask(0, a_fill(number, 0, 7, MOST)).status, NIGH_OK); /* four seconds' */
+        for (uint32_t n = 0; n < 3; n++) {
+            sqe = n == 0   ? a_grant(number, 12345, REGION_READ, 0)
+                  : n == 1 ? a_question(SESSION_REGION_LIST, 0, 0, 0)
+                           : a_question(SESSION_REGION_CREATE, 0, 0, sizeof(make) + 4);
+            if (n == 2) {
+                memcpy(memory, &make, sizeof(make));
+                memcpy(memory + sizeof(make), "held", 4);
+            }
+            sqe.cookie = cookies[n];
+            sqe.argument = way == 0 ? 100000 : FOREVER;
+            submit(0, &sqe);
+        }
+        turn();
+        assert_false(list_empty(&lane->regions->limited));
+        assert_int_equal(lane->regions->asked_count, 2);
+        assert_int_equal(lane->regions->list_count, 1);
+        if (way == 0) {
+            now_us += 200000;
+            assert_true(has_ended(0));
+            for (uint32_t n = 1; n <= 3; n++) {
+                assert_int_equal(ring_of(0)->cq[(completed(0) - n) % LIMIT_RING_ENTRIES].status,
+                                 NIGH_TIMEOUT);
+            }
+        } else if (way == 1) {
+            for (uint32_t n = 0; n < 3; n++) {
+                struct session_sqe cancel = {.op = SESSION_OP_CANCEL, .argument = cookies[n]};
+
+                submit(0, &cancel);
+            }
+            assert_true(has_ended(0));
+        } else if (way == 2) {
+            lane_session_rest(lane, 0);
+            assert_int_equal(lane_session_reset(lane, &seats[0]), NIGH_OK);
+        } else {
+            lane_session_close(lane, 0);
+            open_session(0);
+        }
+        assert_true(list_empty(&lane->regions->limited));
+        assert_int_equal(lane->regions->asked_count, 0);
+        assert_int_equal(lane->regions->list_count, 0);
+        assert_int_equal(open_region(1, "held", REGION_READ, &none), NIGH_NOT_FOUND);
+    }
 }
 
 /* What is held ends with its handle, and with its session. */
@@ -927,14 +1022,6 @@ static uint8_t *bytes_of(uint32_t slot, uint64_t number, uint64_t count, bool wr
     }
     close(fd);
     return at;
-}
-
-static struct session_sqe a_grant(uint64_t handle, uint32_t user, uint32_t give, uint32_t take)
-{
-    struct session_region_grant grant = {.user = user, .give = give, .take = take};
-
-    memcpy(memory, &grant, sizeof(grant));
-    return a_question(SESSION_REGION_GRANT, handle, 0, sizeof(grant));
 }
 
 static uint8_t read_byte(uint32_t slot, uint64_t handle)
@@ -2657,6 +2744,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(buffers_that_come_back_go_round, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_session_has_no_more_than_its_rates, set_up_with_rates,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(changes_and_lists_are_operations, set_up_with_rates,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_is_held_of_no_handle_goes_with_its_session,
+                                        set_up_with_rates, tear_down),
         cmocka_unit_test_setup_teardown(what_is_held_goes_with_its_session, set_up_with_rates,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_map_is_its_sessions, set_up, tear_down),

@@ -1,0 +1,92 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What processes of a node share for regions, and how much each may have: connections to other nodes are the node's, however many
+clients use them; and where a node limits its sessions, that is of whatever they ask of regions."""
+import os
+import struct
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import raw_session as raw  # noqa: E402
+from raw_session import RegionSession, wait_for  # noqa: E402
+from cluster_views import Voters  # noqa: E402
+from region_faults import make  # noqa: E402
+
+CLIENTS = 50
+RATE, COUNT = 50, 40  # operations a second of a session; of each kind
+LEAST_S = (COUNT - 2) / RATE  # the first is at once, and the next sooner by what ten milliseconds bring
+
+
+def connections(process):
+    """TCP connections of a node, by the inodes of its sockets."""
+    own = set()
+    for fd in os.listdir(f"/proc/{process.pid}/fd"):
+        try:
+            own.add(os.readlink(f"/proc/{process.pid}/fd/{fd}"))
+        except FileNotFoundError:
+            pass  # it was closed meanwhile
+    with open(f"/proc/{process.pid}/net/tcp", encoding="ascii") as file:
+        sockets = [line.split() for line in file][1:]
+    return {one[9] for one in sockets if one[3] == "01" and f"socket:[{one[9]}]" in own}
+
+
+def reads(session, name):
+    """A client that has a region open, and has read of it."""
+    number = session.open(name, 1)
+    status = session.ask(raw.REGION_READ, number, ref=8)[0]
+    assert status == "NIGH_OK", status
+
+
+def test_connections_are_the_nodes():
+    """As many with fifty clients as with one, all of which are there and have read what lies at the other node."""
+    cluster = Voters(2)
+    wait_for(cluster.agrees, 20)
+    make(cluster, 0, "shared", bytes(65536), "--on", "1")
+    clients = [RegionSession(cluster.socket(0))]
+    reads(clients[0], b"shared")
+    before, parts = connections(cluster.processes[0]), cluster.stats(0)["region_parts_there"]
+    assert before and parts > 0, (before, parts)
+    for _ in range(CLIENTS):
+        clients.append(RegionSession(cluster.socket(0)))
+        reads(clients[-1], b"shared")
+    assert cluster.stats(0)["region_parts_there"] >= parts + CLIENTS
+    after = connections(cluster.processes[0])
+    print(f"# {len(before)} connections with one client, {len(after)} with {len(clients)}", flush=True)
+    # A link of a busy machine may have broken, and come again.
+    wait_for(lambda: len(connections(cluster.processes[0])) == len(before), 20)
+    for client in clients:
+        client.session.close()
+    cluster.close()
+
+
+def takes(work):
+    """Seconds, of so many."""
+    begun = time.monotonic()
+    for number in range(COUNT):
+        status = work(number)
+        assert status == "NIGH_OK", (number, status)
+    return time.monotonic() - begun
+
+
+def test_a_session_has_no_more_operations_than_it_may():
+    """Of whichever kind: changes and lists are operations, too."""
+    node = raw.Node("--session-ops", str(RATE))
+    one, other = RegionSession(node.path), RegionSession(node.path)
+    grant = struct.pack("<IIII", 0, 12345, 1, 0)
+    kinds = {"creates": lambda number: one.create(b"region %d" % number, 4096),
+             "lists": lambda number: one.ask(raw.REGION_LIST)[0]}
+    taken = {kind: takes(work) for kind, work in kinds.items()}
+    handle = one.open(b"region 0", 7)
+    taken["reads"] = takes(lambda number: one.ask(raw.REGION_READ, handle, ref=8)[0])
+    taken["grants"] = takes(lambda number: one.ask(raw.REGION_GRANT, handle, question=grant)[0])
+    print("# seconds for", COUNT, taken, flush=True)
+    assert all(seconds >= LEAST_S for seconds in taken.values()), taken
+    assert other.create(b"another", 4096) == "NIGH_OK"
+    one.session.close()
+    other.session.close()
+    assert node.stop()[0] == 0
+
+
+if __name__ == "__main__":
+    sys.exit(raw.run_tests(globals()))
