@@ -288,8 +288,9 @@ NIGH_API nigh_status nigh_holders(nigh_client *client, nigh_holder *holders, siz
  * Which nodes hold an object, as the cluster knows it: up to `capacity` ranks (nigh_nodes tells
  * whose), lowest first, *count of them in all; this node among them, and of the others eight at
  * most. None: nobody has it, or nobody has said so yet. NIGH_BUSY: nodes that came up, or that have
- * just heard that another is dead, have yet to tell what they hold; NIGH_PEER_LOST, NIGH_TIMEOUT: the node that would know does not answer (it
- * waits two seconds at most); NIGH_UNSUPPORTED: an older node.
+ * just heard that another is dead, have yet to tell what they hold; NIGH_PEER_LOST, NIGH_TIMEOUT:
+ * the node that would know does not answer (it waits two seconds at most); NIGH_UNSUPPORTED: an
+ * older node.
  */
 NIGH_API nigh_status nigh_where(nigh_client *client, const nigh_id *id, uint32_t *ranks,
                                 size_t capacity, size_t *count);

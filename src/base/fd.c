@@ -121,14 +121,21 @@ enum fd_next fd_next(int socket)
         struct cmsghdr alignment;
     } control;
     struct iovec part = {.iov_base = &byte, .iov_len = sizeof(byte)};
-    struct msghdr message = {.msg_iov = &part,
-                             .msg_iovlen = 1,
-                             .msg_control = &control,
-                             .msg_controllen = sizeof(control)};
 
-    if (recvmsg(socket, &message, MSG_DONTWAIT | MSG_PEEK) < 0 || message.msg_controllen == 0)
-        return FD_NEXT_NONE;
-    return (message.msg_flags & MSG_CTRUNC) != 0 ? FD_NEXT_BRINGS : FD_NEXT_PLAIN;
+    /* A peer that left with something unread is told of once, before what it said. */
+    for (int tries = 0; tries < 2; tries++) {
+        struct msghdr message = {.msg_iov = &part,
+                                 .msg_iovlen = 1,
+                                 .msg_control = &control,
+                                 .msg_controllen = sizeof(control)};
+
+        if (recvmsg(socket, &message, MSG_DONTWAIT | MSG_PEEK) < 0)
+            continue;
+        if (message.msg_controllen == 0)
+            break;
+        return (message.msg_flags & MSG_CTRUNC) != 0 ? FD_NEXT_BRINGS : FD_NEXT_PLAIN;
+    }
+    return FD_NEXT_NONE;
 }
 
 /* The kernel has descriptors of its own of what a message brings as long as that is not taken: none

@@ -59,7 +59,7 @@ nigh_status fd_recv_message(int socket, void *bytes, size_t capacity_bytes, size
  * is behind it, or for long. So messages are looked at first, and stay where they are.
  */
 enum fd_next {
-    FD_NEXT_NONE, /* no message; also: an error, which is not told again */
+    FD_NEXT_NONE, /* no message */
     FD_NEXT_PLAIN,
     FD_NEXT_BRINGS /* descriptors */
 };

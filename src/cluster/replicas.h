@@ -20,8 +20,7 @@
 struct replicas;
 
 #define REPLICAS_SETTLE_US UINT64_C(500000)   /* a keeper that is new to a key hears its holders */
-#define REPLICAS_NEW_US    UINT64_C(2000000)  /* ... or has, that knows of none: a death is known to
-                                               * all within a second, and told within another */
+#define REPLICAS_NEW_US    UINT64_C(2000000)  /* ... of a death, after a second, and they tell */
 #define REPLICAS_DELETE_US UINT64_C(6000000)  /* one holder less by a delete: others follow */
 #define REPLICAS_ASK_US    UINT64_C(250000)   /* who makes a copy is asked how far it is */
 #define REPLICAS_MAKE_US   UINT64_C(10000000) /* and has so long for it, and a second for 8 MB */

@@ -280,8 +280,7 @@ nigh_status replication_locate(struct exchange *exchange, uint32_t asker,
                                const struct directory_key *key, struct directory_answer *answer)
 {
     *answer = (struct directory_answer){.state = DIRECTORY_NOT_YET};
-    switch (
-        replicas_locate(exchange->replication->keeper, asker, key, exchange->now_us, answer)) {
+    switch (replicas_locate(exchange->replication->keeper, asker, key, exchange->now_us, answer)) {
     case NIGH_OK: return NIGH_OK;
     case NIGH_BUSY: return NIGH_BUSY;
     default: return NIGH_PEER_LOST;
@@ -301,8 +300,8 @@ bool replication_on_locate(struct exchange_link *link, const struct rpc_request 
         return false;
     }
     status = replication_locate(link->exchange, link->rank, &locate->key, &answer);
-    if (status == NIGH_BUSY && locate->wait == 0) {
-        rpc_reply(link_rpc(link->link), request->call, status, NULL, 0); /* it takes no later word */
+    if (status == NIGH_BUSY && locate->wait == 0) { /* it would not be told later */
+        rpc_reply(link_rpc(link->link), request->call, status, NULL, 0);
         return true;
     }
     located = wire_from_answer(&answer);

@@ -8,6 +8,7 @@ import json
 import mmap
 import os
 import random
+import resource
 import signal
 import socket
 import struct
@@ -276,6 +277,21 @@ def ways_to_leave_it(node):
     for sock in connected:
         sock.close()
     os.close(other)
+
+
+def test_one_that_there_is_no_place_for_is_refused():
+    """The node may open nothing more: it takes the one all the same, to close it, and goes on with who donated it."""
+    node = Node()
+    session, fd = Session(node.path), memfd()
+    pid, limit = node.process.pid, resource.prlimit(node.process.pid, resource.RLIMIT_NOFILE)
+    taken = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (min(set(range(len(taken) + 1)) - taken), limit[1]))
+    assert donate(session, fd)[0] == "NIGH_NO_RESOURCES"
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, limit)
+    assert session.call(raw.OP_NOP, cookie=5) == (5, "NIGH_OK")
+    assert donate(session, fd)[0] == "NIGH_OK"
+    session.close()
+    assert node.stop()[0] == 0
 
 
 def test_what_nobody_reads_holds_nobody_up():

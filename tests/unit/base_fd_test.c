@@ -232,8 +232,9 @@ static void an_empty_message_is_not_the_end(void **state)
     assert_int_equal(send(pair.ends[0], NULL, 0, 0), 0);
     send_descriptors(&pair, 1, 1);
     send_descriptors(&pair, 70, 0);
-    fd_close(&pair.ends[0]);
     assert_int_equal(fd_next(pair.ends[1]), FD_NEXT_PLAIN);
+    assert_int_equal(send(pair.ends[1], "unread", 6, 0), 6);
+    fd_close(&pair.ends[0]); /* of that it is told first */
     assert_int_equal(fd_next(pair.ends[1]), FD_NEXT_PLAIN);
     assert_int_equal(recv(pair.ends[1], &byte, 1, MSG_DONTWAIT), 0);
     assert_int_equal(fd_next(pair.ends[1]), FD_NEXT_BRINGS);

@@ -308,7 +308,7 @@ static void who_is_new_to_a_key_does_not_say_that_it_is_lost(void **state)
     assert_int_equal(replicas_told(replicas, 4, &key, &object, 3, 0, now_us, &ignored), NIGH_OK);
     assert_int_equal(where(3, &key), NIGH_OK);
     assert_int_equal(where(4, &key), NIGH_BUSY); /* of others nothing is known yet */
-    die(4); /* who would never be the keeper of `own` */
+    die(4);                                      /* who would never be the keeper of `own` */
     assert_int_equal(where(3, &own), NIGH_NOT_FOUND);
     pass(REPLICAS_NEW_US);
     assert_int_equal(where(3, &key), NIGH_NOT_FOUND);
@@ -579,13 +579,20 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(who_is_new_to_a_key_does_not_say_that_it_is_lost),
-        TEST(as_many_are_asked_as_are_lacking),    TEST(a_death_is_made_good_at_once),
-        TEST(who_is_new_to_a_key_hears_all_first), TEST(who_refuses_is_passed_by),
-        TEST(who_is_at_it_is_waited_for),          TEST(a_delete_is_not_made_good),
-        TEST(what_is_not_told_again_is_let_go),    TEST(who_died_and_came_back_holds_nothing),
-        TEST(the_dead_are_asked_to_tell_again),    TEST(too_many_are_let_off),
-        TEST(another_birth_waits_for_the_first),   TEST(rubbish_is_refused),
-        TEST(what_was_asked_for_is_not_held_yet),  TEST(books_are_right_whatever_is_said),
+        TEST(as_many_are_asked_as_are_lacking),
+        TEST(a_death_is_made_good_at_once),
+        TEST(who_is_new_to_a_key_hears_all_first),
+        TEST(who_refuses_is_passed_by),
+        TEST(who_is_at_it_is_waited_for),
+        TEST(a_delete_is_not_made_good),
+        TEST(what_is_not_told_again_is_let_go),
+        TEST(who_died_and_came_back_holds_nothing),
+        TEST(the_dead_are_asked_to_tell_again),
+        TEST(too_many_are_let_off),
+        TEST(another_birth_waits_for_the_first),
+        TEST(rubbish_is_refused),
+        TEST(what_was_asked_for_is_not_held_yet),
+        TEST(books_are_right_whatever_is_said),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
