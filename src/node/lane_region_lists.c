@@ -390,8 +390,7 @@ static bool may_begin(struct lane_regions *at, uint32_t slot, struct session_pla
     {
         own += container_of(node, struct region_list, link)->slot == slot ? 1 : 0;
     }
-    return own < LIMIT_REGION_LISTS_EACH &&
-           lane_region_share(at, REGION_TABLE_LISTS, slot, counts);
+    return own < LIMIT_REGION_LISTS_EACH && lane_region_share(at, REGION_TABLE_LISTS, slot, counts);
 }
 
 nigh_status lane_region_list_begin(struct lane_regions *at, uint32_t slot, uint32_t cookie,

@@ -205,8 +205,8 @@ void lane_region_io_end(struct lane_regions *at, struct region_io *io, nigh_stat
     regions_end_op(&io->op, status);
 }
 
-/* Of all of its session that is under way it looks for that only which is its: handles are many, and
- * mostly idle. */
+/* Of all of its session that is under way it looks for that only which is its: handles are many,
+ * and mostly idle. */
 void lane_region_use_end(struct lane_regions *at, struct region_use *use, nigh_status status)
 {
     use->ios++; /* it stays until the return */

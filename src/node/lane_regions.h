@@ -90,7 +90,7 @@ struct region_io {
     struct region_wait wait;
     struct regions_op op;
     struct lane_regions *at;
-    struct list_node link;   /* in lane_regions.ios, of its slot */
+    struct list_node link; /* in lane_regions.ios, of its slot */
     struct session_place counts;
     struct list_node failed; /* in lane_regions.failed: there was no memory for pieces of these: */
     struct region_chunks failed_chunks;
@@ -269,7 +269,7 @@ struct region_asked {
     bool is_told;      /* whoever asked knows how it ended, or is gone */
     struct link *from; /* a peer's: where its answer goes; NULL: a session's */
     uint64_t call;     /* theirs */
-    uint32_t slot; /* of a peer's: its rank */
+    uint32_t slot;     /* of a peer's: its rank */
     uint32_t begun, cookie;
     struct region_use *use; /* NULL: of a CREATE */
 };
