@@ -276,8 +276,8 @@
 #define LIMIT_REGION_NAMES       (UINT32_C(1) << 20) /* regions of a lane, of all that it is to them */
 /* Sessions share tables of a lane (src/node/session_shares.h): some places are each session's own,
  * in all half of a table at most. */
-#define LIMIT_REGION_IOS         32768            /* operations of all sessions under way in a lane */
-#define LIMIT_REGION_IOS_OWN     8                /* of one session, whatever others have */
+#define LIMIT_REGION_IOS         32768 /* operations of all sessions under way in a lane */
+#define LIMIT_REGION_IOS_OWN     8     /* of one session, whatever others have */
 #define LIMIT_REGION_OPS         LIMIT_REGION_IOS /* on one region: all may be */
 #define LIMIT_REGION_ASKED       2048             /* changes that a lane's sessions wait for, */
 #define LIMIT_REGION_ASKED_OWN   1
@@ -310,9 +310,9 @@
 #define LIMIT_REGION_SLAB_BYTES    (UINT64_C(16) << 20) /* of such a mapping */
 #define LIMIT_REGION_FILES \
     1024 /* chunks of a node whose memory is a file: clients map it, or have donated it */
-#define LIMIT_REGION_MAPS  4096 /* of chunks, that all clients of a node have, */
-#define LIMIT_REGION_MAPS_OWN 1 /* and of one session, whatever others have */
-#define LIMIT_SESSION_MAPS 1024 /* of these, of one session */
+#define LIMIT_REGION_MAPS     4096 /* of chunks, that all clients of a node have, */
+#define LIMIT_REGION_MAPS_OWN 1    /* and of one session, whatever others have */
+#define LIMIT_SESSION_MAPS    1024 /* of these, of one session */
 #define LIMIT_REGION_TAKERS \
     8 /* users that one memory is remembered to have been given to; more are any */
 #define LIMIT_SESSION_DONATIONS   4  /* memories that a session offers before they are a region */

@@ -773,8 +773,8 @@ bool lane_cancel_region(struct lane *lane, uint32_t slot, uint32_t cookie)
     {
         struct region_io *io = container_of(node, struct region_io, link);
 
-        if (io->is_told || io->piece != NULL ||
-            io->begun != lane->sessions[slot].begun || io->cookie != cookie)
+        if (io->is_told || io->piece != NULL || io->begun != lane->sessions[slot].begun ||
+            io->cookie != cookie)
             continue;
         lane_region_io_end(at, io, NIGH_CANCELED);
         lane_regions_tell(at);

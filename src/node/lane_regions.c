@@ -22,7 +22,7 @@ _Static_assert(REGION_LETTER_BYTES <= CALLS_PAYLOAD && REGION_ASK_BYTES <= CALLS
                    REGION_LIST_BYTES <= CALLS_PAYLOAD,
                "a channel for calls carries them");
 
-#define REGION_TIMERS                                                                   \
+#define REGION_TIMERS                                                                        \
     (LIMIT_REGION_IOS + LIMIT_REGION_ASKED + LIMIT_REGION_ASKED_PEERS + LIMIT_REGION_HOLDS + \
      LIMIT_REGION_COPIES + LIMIT_REGION_LISTS)
 

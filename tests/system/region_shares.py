@@ -156,7 +156,7 @@ def test_who_holds_locks_without_end_leaves_locks_to_others():
             greedy.put_lock(theirs, number)
             number += 1
         answers = greedy.answers(200)
-    assert {status for status, _ in answers} == {"NIGH_OK", "NIGH_OVERLOADED"}, had
+    assert {status for status, _ in answers} <= {"NIGH_OK", "NIGH_OVERLOADED"}, had
     assert had > 10000, "one session alone has many"
     for client, of in ((neighbour, handle), (greedy, theirs)):
         for number in range(OWN_LOCKS):
