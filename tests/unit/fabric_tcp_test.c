@@ -685,6 +685,42 @@ static void a_refused_peer_is_told_which_request_it_was(void **state)
     side_close(&side);
 }
 
+/* A WRITE whose memory goes as it comes: who asked hears that it was refused only where nothing of
+ * it is written. Of an odd one the first bytes of a word wait for the others. */
+static void what_is_written_in_part_is_not_refused(void **state)
+{
+    static const char said[] = "all of sixteen..";
+    static const uint32_t come[] = {0, 3, 8};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(come); i++) {
+        struct side side;
+        struct fabric_remote remote;
+        struct tcp_frame frame;
+        int fd;
+
+        side_open(&side, "127.0.0.1:0");
+        fd = accepted(&side);
+        remote = fabric_memory_remote(side.fabric, side.memory, side.area);
+        frame = (struct tcp_frame){
+            .kind = TCP_FRAME_WRITE, .bytes = 16, .key = remote.key, .address = remote.address};
+        say_frame(fd, &frame);
+        say(fd, said, come[i]);
+        assert_true(COMES(&side, side.endpoint->in.left == 16 - come[i]));
+        assert_memory_equal(side.area, come[i] == 8 ? said : "\0\0\0\0\0\0\0", 8);
+        fabric_memory_deregister(side.fabric, side.memory);
+        say(fd, said + come[i], 16 - come[i]);
+        do
+            frame = hear_frame(&side, fd);
+        while (frame.kind == TCP_FRAME_ACK);
+        assert_int_equal(frame.kind, TCP_FRAME_REFUSED);
+        assert_int_equal(frame.status, come[i] == 8 ? NIGH_PEER_LOST : NIGH_DENIED);
+        assert_int_equal(side.area[8], 0);
+        close(fd);
+        side_close(&side);
+    }
+}
+
 static void a_refused_peer_that_stays_is_left(void **state)
 {
     struct side side;
@@ -1452,6 +1488,7 @@ int main(void)
         cmocka_unit_test(answers_longer_than_the_question_are_lies),
         cmocka_unit_test(an_end_in_the_middle_of_a_frame_is_a_lost_peer),
         cmocka_unit_test(a_refused_peer_is_told_which_request_it_was),
+        cmocka_unit_test(what_is_written_in_part_is_not_refused),
         cmocka_unit_test(a_refused_peer_that_stays_is_left),
         cmocka_unit_test(a_dial_that_gets_nowhere_ends),
         cmocka_unit_test(a_dialler_is_not_fooled),

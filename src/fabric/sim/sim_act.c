@@ -318,15 +318,17 @@ static bool sim_move(struct sim_work *work, const struct sim_event *event)
         return true; /* it says its imm, and goes nowhere */
     at = sim_target(work);
     if (at == NULL) {
-        sim_refuse(work, NIGH_DENIED);
+        sim_refuse(work, work->has_written ? NIGH_PEER_LOST : NIGH_DENIED);
         return false;
     }
-    if (sim_is_atomic(work))
+    if (sim_is_atomic(work)) {
         sim_act_atomic(work, at);
-    else if (work->ending.op == FABRIC_READ)
+    } else if (work->ending.op == FABRIC_READ) {
         sim_copy(work, event->offset, event->bytes, at + event->offset, true);
-    else
+    } else {
         sim_copy_out(work, event->offset, event->bytes, at + event->offset);
+        work->has_written = true;
+    }
     return true;
 }
 

@@ -210,12 +210,13 @@ struct sim_work {
     uint8_t pieces_left;
     bool owned; /* in a list of its end or fabric */
     bool started;
-    bool acted;      /* all of it, at the target */
-    bool ended;      /* its status is final; it completes when all before it have */
-    bool dead;       /* it does nothing any more */
-    bool borrows;    /* the slices' memory */
-    bool late_here;  /* may go on although its own end failed */
-    bool late_there; /* may go on although the target's end failed */
+    bool acted;       /* all of it, at the target */
+    bool has_written; /* some of it there */
+    bool ended;       /* its status is final; it completes when all before it have */
+    bool dead;        /* it does nothing any more */
+    bool borrows;     /* the slices' memory */
+    bool late_here;   /* may go on although its own end failed */
+    bool late_there;  /* may go on although the target's end failed */
     struct fabric_slice slices[LIMIT_FABRIC_SLICES];
 };
 

@@ -68,13 +68,15 @@ static uint8_t status_to_wire(nigh_status status)
     case NIGH_DENIED: return 1;
     case NIGH_LIMIT: return 2;
     case NIGH_PROTOCOL: return 3;
+    case NIGH_PEER_LOST: return 4;
     default: return 0;
     }
 }
 
 static bool status_from_wire(uint8_t byte, nigh_status *status)
 {
-    static const nigh_status statuses[] = {NIGH_OK, NIGH_DENIED, NIGH_LIMIT, NIGH_PROTOCOL};
+    static const nigh_status statuses[] = {NIGH_OK, NIGH_DENIED, NIGH_LIMIT, NIGH_PROTOCOL,
+                                           NIGH_PEER_LOST};
 
     if (byte >= ARRAY_LENGTH(statuses))
         return false;

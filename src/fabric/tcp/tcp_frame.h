@@ -54,7 +54,8 @@ enum tcp_frame_kind {
 
 struct tcp_frame {
     enum tcp_frame_kind kind;
-    nigh_status status; /* REFUSED: NIGH_DENIED, NIGH_LIMIT or NIGH_PROTOCOL; else NIGH_OK */
+    nigh_status status; /* REFUSED: NIGH_DENIED, NIGH_LIMIT, NIGH_PROTOCOL or, where a WRITE has
+                           written something, NIGH_PEER_LOST; else NIGH_OK */
     bool of_read;       /* REFUSED: the oldest READ or atomic; else the oldest SEND or WRITE */
     uint32_t ack;   /* SENDs, WRITEs and WRITE_IMMs of the receiver that the sender carried out */
     uint32_t bytes; /* READ: wanted; ACK, REFUSED: 0; else what follows */

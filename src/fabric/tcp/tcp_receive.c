@@ -50,6 +50,15 @@ static bool take_head(struct fabric_endpoint *endpoint, const uint8_t *bytes, ui
     return tcp_act_begin(endpoint) && finish(endpoint);
 }
 
+/* The place of a payload is not there any more. Where bytes of it are written already it is not
+ * refused, as whoever asked would take it for not done: it breaks off. */
+static void break_off(struct fabric_endpoint *endpoint)
+{
+    bool has_written = endpoint->in.done > endpoint->in.held;
+
+    tcp_endpoint_refuse(endpoint, has_written ? NIGH_PEER_LOST : NIGH_DENIED, false);
+}
+
 /* Copies bytes of a payload to where they belong. False: that is not there any more. */
 static bool put(struct fabric_endpoint *endpoint, const uint8_t *bytes, uint64_t count)
 {
@@ -74,7 +83,7 @@ static bool put(struct fabric_endpoint *endpoint, const uint8_t *bytes, uint64_t
 static bool take_payload(struct fabric_endpoint *endpoint, const uint8_t *bytes, uint64_t count)
 {
     if (!put(endpoint, bytes, count)) {
-        tcp_endpoint_refuse(endpoint, NIGH_DENIED, false);
+        break_off(endpoint);
         return false;
     }
     return finish(endpoint);
@@ -162,7 +171,7 @@ bool tcp_receive(struct fabric_endpoint *endpoint, uint64_t *moved)
         ssize_t n = receive_once(endpoint, room, &asked, &direct);
 
         if (n == -2) {
-            tcp_endpoint_refuse(endpoint, NIGH_DENIED, false);
+            break_off(endpoint);
             continue;
         }
         if (n <= 0) {
