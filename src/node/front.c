@@ -509,11 +509,13 @@ nigh_status front_attach(int door_fd, int socket_fd)
 
 void front_fini(struct front *front)
 {
+    struct sessions *sessions = front->config.sessions; /* NULL: it was never begun */
+
     front_pairs_fini(front);
     for (uint32_t i = 0; i < LIMIT_FRONT_HALF_OPEN; i++)
         closings_close(front->closings, &front->halves[i].fd);
-    for (uint32_t i = 0; i < front->config.sessions->capacity; i++)
-        closings_close(front->closings, &front->config.sessions->slots[i].socket_fd);
+    for (uint32_t i = 0; sessions != NULL && i < sessions->capacity; i++)
+        closings_close(front->closings, &sessions->slots[i].socket_fd);
     fd_close(&front->listen_fd);
     fd_close(&front->attach_fd);
     fd_close(&front->spare_fd);

@@ -45,11 +45,13 @@ static bool make_staging(struct lane_regions *at)
 /* One has another as long as it has fewer than are free, as of copies (lane_region_buffers.c): each
  * session, for the sake of the others, and what goes to each node, as buffers come back from one
  * that stands still only when it goes on. */
-static bool may_stage(const struct lane_regions *at, uint32_t slot, const struct region_peer *peer)
+static bool may_stage(const struct lane_regions *at, const struct region_io *io,
+                      const struct region_peer *peer)
 {
     uint32_t left = at->free_staging_count;
 
-    return at->staged[slot] < min_u32(left, LIMIT_REGION_STAGED) && peer->staged < left;
+    return (io->is_left || at->staged[io->slot] < min_u32(left, LIMIT_REGION_STAGED)) &&
+           peer->staged < left;
 }
 
 /* NULL: its session, or its node, has its share, or there is no memory for any. */
@@ -58,12 +60,12 @@ static uint8_t *take_staging(struct lane_regions *at, struct region_io *io,
 {
     uint8_t *buffer;
 
-    if ((at->staging == NULL && !make_staging(at)) || !may_stage(at, io->slot, peer))
+    if ((at->staging == NULL && !make_staging(at)) || !may_stage(at, io, peer))
         return NULL;
     buffer = at->free_staging;
     memcpy(&at->free_staging, buffer, sizeof(at->free_staging));
     at->free_staging_count--;
-    at->staged[io->slot]++;
+    at->staged[io->slot] += io->is_left ? 0 : 1;
     peer->staged++;
     io->staged_for = peer;
     return buffer;
@@ -75,9 +77,16 @@ void lane_region_staging_give(struct lane_regions *at, struct region_io *io)
         return;
     give_buffer(at, io->staging);
     io->staging = NULL;
-    at->staged[io->slot]--;
+    at->staged[io->slot] -= io->is_left ? 0 : 1;
     io->staged_for->staged--;
     at->posts_due = true;
+}
+
+void lane_region_staging_leave(struct lane_regions *at, uint32_t slot)
+{
+    LIST_FOREACH(node, &at->ios[slot])
+    container_of(node, struct region_io, link)->is_left = true;
+    at->staged[slot] = 0;
 }
 
 void lane_region_bytes_fini(struct lane_regions *at)

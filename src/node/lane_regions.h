@@ -100,6 +100,7 @@ struct region_io {
     uint32_t slot, begun, cookie;
     enum session_region_what what;
     bool is_told;    /* the session was told how it ended */
+    bool is_left;    /* its session is over: its buffer counts for its node alone */
     bool was_away;   /* MAP: the chunk was at another node, by what was known */
     uint64_t number; /* of the handle */
     uint32_t rights; /* that it takes; of OPEN that are asked for */
@@ -597,6 +598,8 @@ nigh_status lane_region_take_read(struct lane_regions *at, const struct region_p
  * chunk may have been closed since the last. */
 nigh_status lane_region_carry_out(struct lane_regions *at, struct region_part *part);
 void lane_region_staging_give(struct lane_regions *at, struct region_io *io);
+/* The session is over: what it has is not of who has the slot next. */
+void lane_region_staging_leave(struct lane_regions *at, uint32_t slot);
 void lane_region_bytes_fini(struct lane_regions *at);
 
 /* ---- lane_region_limits.c ------------------------------------------------- */

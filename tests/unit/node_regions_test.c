@@ -1719,6 +1719,28 @@ static void a_session_leaves_buffers_to_others(void **state)
     stage_end();
 }
 
+/* What it has as it ends, at a node that stands still, is not of who has its slot next. */
+static void a_slot_does_not_inherit_buffers(void **state)
+{
+    struct lane_regions *at = lane->regions;
+    uint32_t count;
+
+    (void)state;
+    stage_begin();
+    while (stages(0, 0)) {
+        list_push_back(&at->ios[0], &staged.ios[staged.count - 1].link);
+    }
+    count = staged.count;
+    assert_int_equal(at->staged[0], LIMIT_REGION_STAGED);
+    lane_region_staging_leave(at, 0);
+    assert_true(stages(0, 1));
+    assert_int_equal(at->staged[0], 1);
+    for (uint32_t n = 0; n < count; n++) {
+        list_remove(&staged.ios[n].link);
+    }
+    stage_end();
+}
+
 /* However many sessions' operations wait for nodes that stand still, others go to one that does
  * not. */
 static void a_node_that_stands_still_leaves_buffers_to_others(void **state)
@@ -2739,6 +2761,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(fills_wait_for_no_buffer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_session_leaves_buffers_to_others, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_slot_does_not_inherit_buffers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_node_that_stands_still_leaves_buffers_to_others, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(buffers_that_come_back_go_round, set_up, tear_down),
