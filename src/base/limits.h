@@ -321,7 +321,8 @@
 #define LIMIT_DISPOSAL_WAITS      64 /* that wait for that, */
 #define LIMIT_DISPOSAL_WAITS_EACH 16 /* and of one uid, with the same exceptions */
 #define LIMIT_DISPOSAL_LOOK_US    UINT64_C(100000)
-#define LIMIT_CLOSINGS            16               /* connections that are being closed elsewhere */
+#define LIMIT_CLOSINGS            16 /* connections that are being closed elsewhere, */
+#define LIMIT_CLOSING_WAITS       64 /* and that wait for that before nobody is let in */
 #define LIMIT_REGION_RENEW_US     UINT64_C(50000)  /* what there was no memory for is tried again */
 #define LIMIT_REGION_GRANT_US     UINT64_C(100000) /* what the system has is asked for that often */
 

@@ -10,19 +10,29 @@
 #ifndef NODE_CLOSINGS_H
 #define NODE_CLOSINGS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "base/limits.h"
 #include "nigh/status.h"
 
 struct closings;
 
-/* NIGH_NO_RESOURCES. */
-nigh_status closings_create(struct closings **closings);
+/* For so many connections at once, beside those that wait. Makes a thread: before clients are let
+ * in, as what is open in the process is closed once more by that. NIGH_NO_RESOURCES. */
+nigh_status closings_create(uint32_t connections, struct closings **closings);
 
-/* Waits for nobody. NULL is allowed. */
+/* Waits for no connection: those that nobody could be had for are left open. NULL is allowed. */
 void closings_destroy(struct closings *closings);
 
 /* Closes a connection over a unix socket, whatever its peer sent that nobody reads; *fd is -1 then.
- * The peer is told the end at once. -1 is allowed. */
+ * The peer is told the end at once. Waits for nobody. -1 is allowed. */
 void closings_close(struct closings *closings, int *fd);
+
+/* What waits is closed as far as there is room. True: some wait still. */
+bool closings_turn(struct closings *closings);
+
+/* Whether one more connection may be let in: few wait to be closed. */
+bool closings_has_place(const struct closings *closings);
 
 #endif

@@ -98,8 +98,6 @@ void disposals_destroy(struct disposals *all)
     for (uint32_t n = 0; n < PLACES; n++) {
         if (state_of(&all->place[n]) == DISPOSAL_WAITING)
             start(&all->place[n]); /* there is room for all: the node ends */
-        if (state_of(&all->place[n]) == DISPOSAL_WAITING)
-            fd_close(&all->place[n].fd);
     }
     let_go(all);
 }

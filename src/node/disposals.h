@@ -21,7 +21,7 @@ struct disposals;
 /* `own_uid` is bounded by the whole alone, as root is. NIGH_NO_RESOURCES. */
 nigh_status disposals_create(uint32_t own_uid, struct disposals **disposals);
 
-/* Waits for nobody. NULL is allowed. */
+/* Waits for nobody: what no thread can be had for is left open. NULL is allowed. */
 void disposals_destroy(struct disposals *disposals);
 
 /* Whether one more of this uid would be closed now; and whether it may be taken over at all. */

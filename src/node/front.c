@@ -109,6 +109,12 @@ static void front_take_connection(struct front *front, int fd)
     front_half_ready(front, number);
 }
 
+static void front_spare(struct front *front)
+{
+    if (front->spare_fd < 0)
+        front->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
 /* Without a descriptor the connection would stay in the queue and wake the lane for ever. */
 static void front_refuse_without_descriptor(struct front *front)
 {
@@ -119,12 +125,42 @@ static void front_refuse_without_descriptor(struct front *front)
     if (fd >= 0)
         front_refuse(front, &fd, NIGH_NO_RESOURCES,
                      "the node has no file descriptor left; raise its RLIMIT_NOFILE");
-    front->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    front_spare(front);
+}
+
+static nigh_status front_watch_door(struct front *front)
+{
+    nigh_status status = NIGH_OK;
+
+    if (front->listen_fd >= 0)
+        status =
+            lane_watch(front->lanes[0], front->listen_fd, EPOLLIN, front_data(FRONT_LISTEN, 0));
+    if (status == NIGH_OK && front->attach_fd >= 0)
+        status =
+            lane_watch(front->lanes[0], front->attach_fd, EPOLLIN, front_data(FRONT_ATTACH, 0));
+    if (status != NIGH_OK && front->listen_fd >= 0)
+        lane_unwatch(front->lanes[0], front->listen_fd); /* both, or none */
+    return status;
+}
+
+/* Whether one more may come in. If not the door is shut until front_tick finds it otherwise: who
+ * waits before it would wake the lane for ever. */
+static bool front_may_accept(struct front *front)
+{
+    front_spare(front);
+    if (front->spare_fd >= 0 && closings_has_place(front->closings))
+        return true;
+    front->is_shut = true;
+    if (front->listen_fd >= 0)
+        lane_unwatch(front->lanes[0], front->listen_fd);
+    if (front->attach_fd >= 0)
+        lane_unwatch(front->lanes[0], front->attach_fd);
+    return false;
 }
 
 static void front_accept(struct front *front)
 {
-    for (int i = 0; i < LIMIT_FRONT_ACCEPTS; i++) {
+    for (int i = 0; i < LIMIT_FRONT_ACCEPTS && front_may_accept(front); i++) {
         int fd = accept4(front->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
         if (fd >= 0) {
@@ -141,7 +177,7 @@ static void front_accept(struct front *front)
 /* The embedded node's own door: each message brings a connected socket. */
 static void front_accept_attached(struct front *front)
 {
-    for (int i = 0; i < LIMIT_FRONT_ACCEPTS; i++) {
+    for (int i = 0; i < LIMIT_FRONT_ACCEPTS && front_may_accept(front); i++) {
         uint8_t byte;
         size_t size, count;
         int fd = -1;
@@ -403,6 +439,18 @@ static void front_ready(void *context, uint64_t data, uint32_t events)
     }
 }
 
+/* What could not be closed is tried again. Whether something cannot still. */
+static bool front_turn(struct front *front)
+{
+    bool waits = disposals_turn(front->disposals);
+
+    waits = closings_turn(front->closings) || waits;
+    front_spare(front);
+    if (front->is_shut && front->spare_fd >= 0 && closings_has_place(front->closings))
+        front->is_shut = front_watch_door(front) != NIGH_OK;
+    return waits || front->is_shut || front->spare_fd < 0;
+}
+
 static uint64_t front_tick(void *context, uint64_t now_us)
 {
     struct front *front = context;
@@ -418,9 +466,7 @@ static uint64_t front_tick(void *context, uint64_t now_us)
             due_us = min_u64(due_us, half->deadline_us);
         }
     }
-    if (front->spare_fd < 0)
-        front->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (disposals_turn(front->disposals) || front->spare_fd < 0)
+    if (front_turn(front))
         due_us = min_u64(due_us, now_us + LIMIT_DISPOSAL_LOOK_US);
     if (front->peers != NULL)
         due_us = min_u64(due_us, peers_tick(front->peers, now_us));
@@ -467,7 +513,8 @@ nigh_status front_open(struct front *front, struct lane **lanes, int listen_fd)
     front->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (front->spare_fd < 0 ||
         disposals_create(front->config.own_uid, &front->disposals) != NIGH_OK ||
-        closings_create(&front->closings) != NIGH_OK)
+        closings_create(LIMIT_FRONT_HALF_OPEN + front->config.sessions->capacity,
+                        &front->closings) != NIGH_OK)
         return NIGH_NO_RESOURCES;
     if (listen_fd >= 0) {
         nigh_status status = lane_watch(lanes[0], listen_fd, EPOLLIN, front_data(FRONT_LISTEN, 0));

@@ -68,6 +68,7 @@ struct front {
     int listen_fd;           /* -1: none */
     int attach_fd;           /* lane 0's end of the embedded node's own door; -1: none */
     int spare_fd;            /* given up to refuse a connection when descriptors are used up */
+    bool is_shut;            /* the door, and its descriptors are not looked at */
     struct front_half halves[LIMIT_FRONT_HALF_OPEN];
     struct services *services;   /* NULL: nobody serves, and there are no pairs */
     struct bulk_memories *bulks; /* NULL: there is none */

@@ -572,7 +572,7 @@ static void front_take_message(struct front *front, struct node_session *session
 }
 
 /* Takes the one that a donation brings. Where this process has no place for one more the spare one
- * makes it, until that is closed. */
+ * makes it, until that is closed: at once, or it would not be given. */
 static nigh_status front_receive_one(struct front *front, const struct node_session *session,
                                      struct front_brought *brought)
 {
@@ -582,7 +582,7 @@ static nigh_status front_receive_one(struct front *front, const struct node_sess
         return NIGH_PROTOCOL;
     status = fd_recv_one(session->socket_fd, &brought->fd);
     brought->is_refused = !disposals_has_room(front->disposals, session->seat.uid);
-    if (status == NIGH_NO_RESOURCES && front->spare_fd >= 0) {
+    if (status == NIGH_NO_RESOURCES && front->spare_fd >= 0 && !brought->is_refused) {
         brought->is_refused = true;
         fd_close(&front->spare_fd);
         status = fd_recv_one(session->socket_fd, &brought->fd);

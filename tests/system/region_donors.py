@@ -62,6 +62,14 @@ def numbers(node):
     return json.loads(done.stdout)
 
 
+def without_numbers(process):
+    """From now on it may open nothing more; what undoes that."""
+    limit = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+    taken = {int(name) for name in os.listdir(f"/proc/{process.pid}/fd")}
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (min(set(range(len(taken) + 1)) - taken), limit[1]))
+    return lambda: resource.prlimit(process.pid, resource.RLIMIT_NOFILE, limit)
+
+
 def hostile():
     """What is not such a memory file: why, and a function that opens it."""
     yield "no memory at all", lambda: os.open("/dev/null", os.O_RDWR)
@@ -183,6 +191,13 @@ def test_what_cannot_be_closed_holds_nobody_up():
         session.close()
         assert bystander.call(raw.OP_NOP, cookie=3) == (3, "NIGH_OK")
     assert len(kept) >= DISPOSALS
+    session, fd = Session(node.path), memfd()
+    allow_numbers = without_numbers(node.process)
+    send(session, [fd])  # it would wait, and keep the last number for so long
+    assert session.read_end().status == "NIGH_EXPELLED"
+    allow_numbers()
+    os.close(fd)
+    session.close()
     for status in ["NIGH_NO_RESOURCES"] * (WAITS - 1) + ["NIGH_EXPELLED"] * DISPOSALS:  # one more was of who asked
         session = Session(node.path)
         fd, taken = lingering()
@@ -283,11 +298,9 @@ def test_one_that_there_is_no_place_for_is_refused():
     """The node may open nothing more: it takes the one all the same, to close it, and goes on with who donated it."""
     node = Node()
     session, fd = Session(node.path), memfd()
-    pid, limit = node.process.pid, resource.prlimit(node.process.pid, resource.RLIMIT_NOFILE)
-    taken = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (min(set(range(len(taken) + 1)) - taken), limit[1]))
+    allow_numbers = without_numbers(node.process)
     assert donate(session, fd)[0] == "NIGH_NO_RESOURCES"
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, limit)
+    allow_numbers()
     assert session.call(raw.OP_NOP, cookie=5) == (5, "NIGH_OK")
     assert donate(session, fd)[0] == "NIGH_OK"
     session.close()

@@ -5,7 +5,12 @@
  */
 #include "support/support.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <mqueue.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -344,6 +349,111 @@ static void a_client_comes_back_to_say_bye(void **state)
     end_keeping(kept, state_fd);
 }
 
+/* A first message that brings a descriptor, which stays in the connection. *left becomes the end of
+ * a pipe that is hung up when the kernel has let go of it. */
+static int leave_one(int *left)
+{
+    int fd = connect_client(), ends[2];
+    char byte = 1;
+
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    assert_int_equal(fd_send_message(fd, &byte, sizeof(byte), &ends[1], 1), NIGH_OK);
+    close(ends[1]);
+    *left = ends[0];
+    return fd;
+}
+
+static bool is_let_go(int left, int timeout_ms)
+{
+    struct pollfd look = {.fd = left};
+
+    return poll(&look, 1, timeout_ms) == 1;
+}
+
+/* No thread is to be had: none has a stack of that size. */
+static void allow_threads(bool is_allowed)
+{
+    static pthread_attr_t before;
+    pthread_attr_t attr;
+
+    if (is_allowed) {
+        assert_int_equal(pthread_setattr_default_np(&before), 0);
+        return;
+    }
+    assert_int_equal(pthread_getattr_default_np(&before), 0);
+    assert_int_equal(pthread_attr_init(&attr), 0);
+    assert_int_equal(pthread_attr_setstacksize(&attr, (size_t)1 << 60), 0);
+    assert_int_equal(pthread_setattr_default_np(&attr), 0);
+    pthread_attr_destroy(&attr);
+}
+
+static void turn_until_let_go(int left)
+{
+    while (!is_let_go(left, 10)) {
+        now_us += LIMIT_DISPOSAL_LOOK_US;
+        step();
+    }
+}
+
+/* The lane lets go of nothing itself, whatever that costs: it goes on, and tries again. Its door is
+ * shut before its descriptors are used up. */
+static void what_no_thread_can_be_had_for_waits(void **state)
+{
+    int fds[LIMIT_CLOSING_WAITS], left[LIMIT_CLOSING_WAITS], fd;
+    struct session_welcome none;
+    size_t size, count;
+
+    (void)state;
+    allow_threads(false);
+    for (int i = 0; i < LIMIT_CLOSING_WAITS; i++) {
+        fds[i] = leave_one(&left[i]);
+        step();
+        assert_int_equal(take_answer(fds[i]).status, NIGH_PROTOCOL);
+        assert_int_equal(fd_recv_message(fds[i], &none, sizeof(none), &size, NULL, 0, &count),
+                         NIGH_CLOSED);
+        assert_false(is_let_go(left[i], 0));
+    }
+    fd = connect_client();
+    say_hello(fd);
+    now_us += LIMIT_DISPOSAL_LOOK_US;
+    step();
+    assert_int_equal(sessions.count, 0);
+    allow_threads(true);
+    for (int i = 0; i < LIMIT_CLOSING_WAITS; i++) {
+        turn_until_let_go(left[i]);
+        close(left[i]);
+        close(fds[i]);
+    }
+    step();
+    assert_int_equal(sessions.count, 1);
+    assert_int_equal(take_answer(fd).status, NIGH_OK);
+    close(fd);
+    step();
+}
+
+/* Who closes a connection has nothing of the process, not for a moment. To close the descriptor of
+ * a queue, in whatever table, is to hear of its messages no more. */
+static void who_closes_has_had_nothing_else(void **state)
+{
+    static const char name[] = "/nigh-node-front";
+    struct sigevent event = {.sigev_notify = SIGEV_NONE};
+    mqd_t queue = mq_open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600, NULL);
+    int fd, left;
+
+    (void)state;
+    assert_true(queue >= 0 && queue < 64);
+    mq_unlink(name);
+    assert_int_equal(mq_notify(queue, &event), 0);
+    fd = leave_one(&left);
+    step();
+    turn_until_let_go(left);
+    assert_int_equal(mq_notify(queue, &event), -1);
+    assert_int_equal(errno, EBUSY);
+    mq_close(queue);
+    close(left);
+    close(fd);
+}
+
 #define FRONT_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -358,6 +468,8 @@ int main(void)
         FRONT_TEST(a_silent_connection_is_closed_in_time),
         FRONT_TEST(a_bye_counts_of_who_left_something_unread),
         FRONT_TEST(a_client_comes_back_to_say_bye),
+        FRONT_TEST(what_no_thread_can_be_had_for_waits),
+        FRONT_TEST(who_closes_has_had_nothing_else),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
