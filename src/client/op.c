@@ -250,9 +250,7 @@ nigh_status op_await(struct client_op *op)
     nigh_status status;
 
     /* The lane ends a wait in time; only a lane that does not answer at all is given up here. */
-    status = wait_for(client, op,
-                      op->kind->waits ? clock_deadline_us(op->deadline_us, LIMIT_NODE_GRACE_US)
-                                      : UINT64_MAX);
+    status = wait_for(client, op, clock_deadline_us(op->deadline_us, LIMIT_NODE_GRACE_US));
     if (status == NIGH_TIMEOUT) {
         client_lock(client);
         ring_take_in(client, op);

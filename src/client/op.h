@@ -72,7 +72,7 @@ struct client_op {
     size_t count;           /* steps */
     size_t next;            /* first step not begun */
     size_t ended;           /* steps that ended */
-    uint64_t deadline_us;   /* of waiting steps; UINT64_MAX: none */
+    uint64_t deadline_us;   /* of the steps; UINT64_MAX: none */
     int32_t result;         /* the first failure, or NIGH_OK */
     uint32_t flags;         /* OP_* */
     uint32_t copies;        /* of its bytes, wanted or under way */

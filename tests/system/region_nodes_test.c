@@ -709,6 +709,71 @@ static void a_chunk_moves_with_what_is_in_it(void **state)
                     &(nigh_region_spec){.name = "moving", .size = 5 * MIB, .chunk_size = 4 * MIB});
     other = open_region(world.client[2], "moving", NIGH_REGION_READ | NIGH_REGION_WRITE);
     fill(bytes, 3 * MIB, 3);
+/* Keeps the lane that calls it. */
+struct keeper {
+    _Atomic bool has, lets_go;
+};
+
+static void keep_lane(void *context, const nigh_request *request)
+{
+    struct keeper *keeper = context;
+
+    (void)request;
+    atomic_store(&keeper->has, true);
+    while (!atomic_load(&keeper->lets_go)) {
+        support_breathe();
+    }
+}
+
+/* A lane that comes to what was given up only later takes nothing of the memory then. */
+static void memory_that_came_back_is_not_written(void **state)
+{
+    enum {
+        SIZE = 64 * KIB
+    };
+    static uint8_t zeros[SIZE];
+    struct keeper keeper = {0};
+    nigh_service_options options = {
+        .struct_size = sizeof options, .handler = keep_lane, .context = &keeper};
+    nigh_call_spec spec = {.struct_size = sizeof spec, .service = "keeper", .rank = NIGH_ANY_RANK};
+    nigh_bulk_part part = {.size = SIZE};
+    struct world world;
+    nigh_client *others;
+    nigh_service *service;
+    nigh_region *region;
+    nigh_status status;
+    nigh_op call, op;
+    void *memory;
+
+    (void)state;
+    begin_world(&world, 1);
+    others = attach(world.node[0]);
+    region = create(world.client[0], &(nigh_region_spec){.name = "back", .size = SIZE});
+    assert_int_equal(nigh_bulk_alloc(world.client[0], SIZE, NIGH_BULK_WRITE, &memory, &part.bulk),
+                     NIGH_OK);
+    assert_reads(region, 0, zeros, SIZE);
+    assert_int_equal(nigh_service_register(others, "keeper", &options, &service), NIGH_OK);
+    assert_int_equal(nigh_call_start(others, &spec, WAIT_US, &call), NIGH_OK);
+    assert_true(SUPPORT_WAIT(atomic_load(&keeper.has), 20000));
+    assert_int_equal(nigh_region_read_into_start(region, 0, &part, WAIT_US, &op), NIGH_OK);
+    assert_int_equal(nigh_cancel(world.client[0], &op), NIGH_CANCELED);
+    status = nigh_bulk_wait(part.bulk, 0);
+    assert_true(status == NIGH_OK || status == NIGH_TIMEOUT);
+    if (status == NIGH_TIMEOUT) {
+        atomic_store(&keeper.lets_go, true);
+        assert_int_equal(nigh_bulk_wait(part.bulk, WAIT_US), NIGH_OK);
+    }
+    memset(memory, 0xab, SIZE);
+    atomic_store(&keeper.lets_go, true);
+    assert_reads(region, 0, zeros, SIZE); /* behind all that the lane was given */
+    for (size_t n = 0; n < SIZE; n++) {
+        assert_int_equal(((uint8_t *)memory)[n], 0xab);
+    }
+    assert_int_equal(nigh_cancel(others, &call), NIGH_CANCELED);
+    nigh_client_close(others);
+    end_world(&world);
+}
+
     write_all(other, MIB, bytes, 3 * MIB);
     assert_is_at(region, 0, 0);
     for (uint32_t n = 1; n <= 4; n++) {
@@ -1509,3 +1574,4 @@ int main(void)
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
+        cmocka_unit_test(memory_that_came_back_is_not_written),
