@@ -234,8 +234,9 @@ NIGH_API nigh_status nigh_region_read_into(nigh_region *region, uint64_t offset,
 NIGH_API nigh_status nigh_region_write_from(nigh_region *region, uint64_t offset,
                                             const nigh_bulk_part *part, uint64_t timeout_us);
 
-/* The same without waiting. The part itself is the caller's again at once, the memory at the end of
- * the op; after NIGH_TIMEOUT or NIGH_CANCELED it may be in use still: nigh_bulk_wait. */
+/* The same without waiting, as nigh_call_start. The part itself is the caller's again at once, the
+ * memory at the end of the op; after NIGH_TIMEOUT or NIGH_CANCELED it may be in use still:
+ * nigh_bulk_wait. */
 NIGH_API nigh_status nigh_region_read_into_start(nigh_region *region, uint64_t offset,
                                                  const nigh_bulk_part *part, uint64_t timeout_us,
                                                  nigh_op *op);
@@ -256,8 +257,8 @@ NIGH_API nigh_status nigh_region_compare_swap(nigh_region *region, uint64_t offs
                                               uint64_t compare, uint64_t swap, uint64_t timeout_us,
                                               uint64_t *old);
 
-/* The same without waiting: *old is written by the end of the op. One that was cancelled may have
- * happened, now or in a moment. */
+/* The same without waiting, as nigh_call_start: *old is written by the end of the op, where that is
+ * NIGH_OK. One that was cancelled may have happened, now or in a moment. */
 NIGH_API nigh_status nigh_region_fetch_add_start(nigh_region *region, uint64_t offset,
                                                  uint64_t added, uint64_t timeout_us, uint64_t *old,
                                                  nigh_op *op);
@@ -329,19 +330,21 @@ NIGH_API nigh_status nigh_region_lock(nigh_region *region, uint64_t number, nigh
 
 /* Lets go, and closes the handle, whatever is returned: nothing of it is under way. NIGH_LOCK_LOST:
  * it was handed on before; NIGH_CLOSED: it went with a connection; NIGH_TIMEOUT: the node says
- * nothing for seconds, and lets go when it goes on, or, if all that time more than 240 submissions
- * of the client were under way at it, when the client is closed. */
+ * nothing for seconds, and lets go when it goes on; if all that time 248 submissions of the client
+ * were under way at it, it is told so as soon as something else is done with the client. */
 NIGH_API nigh_status nigh_region_unlock(nigh_region *held);
 
 /*
- * The same without waiting. *held is written by the end of the op of the lock, where that is
- * NIGH_OK, also after a nigh_cancel: it was granted first. Where it ended otherwise nothing is
- * held; what a node grants that had said nothing for a second of that goes back by itself, as soon
- * as something else is done with the client. A lock that is held is the session's, however it was
- * asked for, and let go with it.
+ * The same without waiting; a client's first lock as nigh_call_start. *held is written by the end
+ * of the op of the lock, where that is NIGH_OK, also after a nigh_cancel: it was granted first.
+ * Where it ended otherwise nothing is held; what a node grants that had said nothing for a second
+ * of that goes back by itself, as soon as something else is done with the client: of many locks
+ * that are cancelled while it says nothing, for a second in all. A lock that is held is the
+ * session's, however it was asked for, and let go with it.
  *
  * The handle of an unlock is gone at once, whatever is returned but NIGH_INVALID (there is no op),
- * and the op ends as nigh_region_unlock does. NIGH_CANCELED is as NIGH_TIMEOUT is.
+ * and the op ends as nigh_region_unlock does. NIGH_CANCELED is as NIGH_TIMEOUT is: the lock is let
+ * go all the same.
  */
 NIGH_API nigh_status nigh_region_lock_start(nigh_region *region, uint64_t number,
                                             nigh_region_mode mode, uint64_t term_us,

@@ -15,6 +15,7 @@
 #define REGION_US UINT64_C(30000000) /* without --timeout, each operation */
 #define BEGUN_US  UINT64_C(3000000)  /* without --timeout, for a node that has just begun */
 #define LOOK_NS   50000000           /* between looks whether it goes on */
+#define SAID_US   UINT64_C(1000000)  /* as long as one that does not may take to say so */
 
 enum {
     CHUNK_UNIT = 4096 /* chunks are multiples of it */
@@ -72,19 +73,21 @@ int cli_region_failed(struct cli *cli, const struct region_job *job, uint32_t ac
     return failed(cli, job, access, is_change ? ": it may have happened all the same" : "", status);
 }
 
-bool cli_region_waits(const struct region_job *job, nigh_status *status, bool *waited)
+bool cli_region_waits(const struct region_job *job, nigh_status *status, uint64_t *again_us)
 {
     const struct timespec pause = {.tv_nsec = LOOK_NS};
+    uint64_t now_us = clock_now_us(&clock_monotonic);
 
-    if (*status == NIGH_TIMEOUT && *waited) {
-        *status = NIGH_NO_QUORUM; /* what it was waited for */
+    /* What it was waited for is why, unless something took its time since. */
+    if (*status == NIGH_TIMEOUT && *again_us != 0 && now_us - *again_us < SAID_US) {
+        *status = NIGH_NO_QUORUM;
         return false;
     }
-    if (*status != NIGH_NO_QUORUM || clock_now_us(&clock_monotonic) >= job->begun_us) {
+    if (*status != NIGH_NO_QUORUM || now_us >= job->begun_us) {
         return false;
     }
     (void)nanosleep(&pause, NULL);
-    *waited = true;
+    *again_us = clock_now_us(&clock_monotonic);
     return true;
 }
 
@@ -92,12 +95,12 @@ nigh_status cli_region_try_open(struct cli *cli, const struct region_job *job, u
                                 nigh_region **region)
 {
     nigh_status status;
-    bool waited = false;
+    uint64_t again_us = 0;
 
     do {
         status = nigh_region_open(cli->client, job->name, access, cli_region_timeout_us(cli, job),
                                   region);
-    } while (cli_region_waits(job, &status, &waited));
+    } while (cli_region_waits(job, &status, &again_us));
     return status;
 }
 

@@ -45,9 +45,9 @@ int cli_region_open(struct cli *cli, const struct region_job *job, uint32_t acce
 nigh_status cli_region_try_open(struct cli *cli, const struct region_job *job, uint32_t access,
                                 nigh_region **region);
 
-/* Waits a moment where that is how it ended, to try again (*waited: it was). False: the end is
- * *status. */
-bool cli_region_waits(const struct region_job *job, nigh_status *status, bool *waited);
+/* Waits a moment where that is how it ended, to try again (*again_us: when; 0: not yet). False: the
+ * end is *status. */
+bool cli_region_waits(const struct region_job *job, nigh_status *status, uint64_t *again_us);
 
 /* Says why it was not opened, where that is left to the caller: nothing was done. The exit code. */
 int cli_region_not_open(struct cli *cli, const struct region_job *job, uint32_t access,

@@ -93,13 +93,13 @@ static nigh_status ask(struct cli *cli, const struct region_job *job, const char
                        nigh_region_entry entries[PAGE_ENTRIES], size_t *count, uint32_t *more)
 {
     nigh_status status;
-    bool waited = false;
+    uint64_t again_us = 0;
 
     do {
         entries[0].info.struct_size = sizeof entries[0].info;
         status = nigh_region_list(cli->client, after, entries, PAGE_ENTRIES,
                                   cli_region_timeout_us(cli, job), count, more);
-    } while (cli_region_waits(job, &status, &waited));
+    } while (cli_region_waits(job, &status, &again_us));
     return status;
 }
 

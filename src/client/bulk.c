@@ -85,21 +85,65 @@ static bool is_ours(const nigh_bulk *bulk)
     return atomic_load_explicit(&bulk->client->guard->word, memory_order_relaxed) != GUARD_CHILD;
 }
 
+static uint32_t pass_lane(struct client_op *op, size_t step)
+{
+    uint64_t busy = atomic_load_explicit(&op->client->busy_lanes, memory_order_relaxed);
+
+    return (busy >> step & 1) != 0 ? (uint32_t)step : OP_SKIP;
+}
+
+static bool pass_build(struct client_op *op, size_t step, struct session_sqe *sqe)
+{
+    (void)step;
+    *sqe = op->u.one.sqe;
+    return true;
+}
+
+/* A lane does not know memory of the node's own process by this question, and says so: that it is
+ * at it is enough. */
+static bool pass_done(struct client_op *op, size_t step, uint8_t opcode,
+                      const struct session_cqe *cqe)
+{
+    (void)op;
+    (void)step;
+    (void)opcode;
+    (void)cqe;
+    return false;
+}
+
+static const struct op_kind pass_kind = {
+    .lane = pass_lane,
+    .build = pass_build,
+    .done = pass_done,
+};
+
+/* What was given up may lie in a lane's ring still, which takes the memory when it comes to it:
+ * each that has something is asked behind that. It needs no room of what waits. */
+static nigh_status own_wait(const nigh_bulk *bulk, uint64_t timeout_us)
+{
+    nigh_client *client = bulk->client;
+    const struct session_driver *driver = client->driver;
+    struct client_op op;
+
+    op_init(&op, client, &pass_kind, client->lanes, op_deadline_us(timeout_us));
+    op.u.one.sqe = (struct session_sqe){.op = SESSION_OP_BULK_WAIT};
+    memcpy(op.u.one.sqe.id, &bulk->number, sizeof(bulk->number));
+    /* Of a session that has ended the lanes take nothing more. */
+    if (client_look(client) == NIGH_OK && op_run(&op) == NIGH_TIMEOUT) {
+        return NIGH_TIMEOUT;
+    }
+    return (nigh_status)driver->memory_wait(driver->context, bulk->number, op_remaining_us(&op));
+}
+
 nigh_status nigh_bulk_wait(nigh_bulk *bulk, uint64_t timeout_us)
 {
-    const struct session_driver *driver;
-
     if (bulk == NULL) {
         return NIGH_INVALID;
     }
     if (!is_ours(bulk)) {
         return NIGH_FORKED;
     }
-    if (bulk_is_file(bulk)) {
-        return bulk_file_wait(bulk, timeout_us);
-    }
-    driver = bulk->client->driver;
-    return (nigh_status)driver->memory_wait(driver->context, bulk->number, timeout_us);
+    return bulk_is_file(bulk) ? bulk_file_wait(bulk, timeout_us) : own_wait(bulk, timeout_us);
 }
 
 static nigh_status close_bulk(nigh_bulk *bulk, uint64_t timeout_us, bool force)

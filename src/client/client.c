@@ -315,6 +315,7 @@ static nigh_status client_create(const nigh_client_options *options, nigh_client
     list_init(&client->services);
     list_init(&client->bulks);
     list_init(&client->regions);
+    list_init(&client->closing);
     (void)pthread_mutex_init(&client->lock, NULL);
     (void)pthread_mutex_init(&client->reply_lock, NULL);
     *out = client; /* for the caller to destroy, whatever follows */

@@ -99,6 +99,7 @@ struct client_lane {
     uint32_t in_flight;          /* places of pending in use */
     uint32_t waiting_in_flight;
     uint32_t cancels_wanted;
+    uint64_t silent_us; /* since when cancelled ops wait for its answer, and it gave none; 0: not */
     struct client_lease leases[LIMIT_PUT_LEASES];
     uint32_t lease_current;
     uint64_t lease_want;       /* bytes the next one should have */
@@ -181,7 +182,8 @@ struct nigh_client {
     struct list feed;             /* ops with steps that found no room */
     struct list services;         /* that it serves */
     struct list bulks;            /* handles of memory that its calls may bring */
-    struct list regions;          /* that it has open */
+    struct list regions;          /* that it has open, */
+    struct list closing;          /* and those whose end the node is told when there is room */
     int socket_fd;
     int poll_fd;          /* nigh_client_fd: an epoll of the socket and the bell */
     int bell_fd;          /* eventfd: readable when an armed application has to look */

@@ -36,6 +36,11 @@ void op_init(struct client_op *op, nigh_client *client, const struct op_kind *ki
     op->index_full = false;
 }
 
+void op_refuse(struct client_op *op, nigh_status status)
+{
+    atomic_store_explicit(&op->status, status, memory_order_release);
+}
+
 void op_end(struct client_op *op, nigh_status status)
 {
     nigh_client *client = op->client;
@@ -232,6 +237,9 @@ static void op_give_up(struct client_op *op, nigh_status status)
         (op->flags & OP_DOOMED) != 0) {
         return;
     }
+    if (op->kind->given_up != NULL) {
+        op->kind->given_up(op);
+    }
     ring_forget(op->client, op);
     op_end_all(op, status);
 }
@@ -250,9 +258,7 @@ nigh_status op_await(struct client_op *op)
     nigh_status status;
 
     /* The lane ends a wait in time; only a lane that does not answer at all is given up here. */
-    status = wait_for(client, op,
-                      op->kind->waits ? clock_deadline_us(op->deadline_us, LIMIT_NODE_GRACE_US)
-                                      : UINT64_MAX);
+    status = wait_for(client, op, clock_deadline_us(op->deadline_us, LIMIT_NODE_GRACE_US));
     if (status == NIGH_TIMEOUT) {
         client_lock(client);
         ring_take_in(client, op);
@@ -492,10 +498,29 @@ size_t nigh_poll(nigh_client *client)
     return (size_t)ends;
 }
 
+/* How long the answer to a cancelled op is waited for: of many at a lane that stands still, all
+ * together as long as of one. Locked. */
+static uint64_t op_cancel_until_us(const struct client_op *op)
+{
+    uint64_t now_us = clock_now_us(&clock_monotonic);
+    uint64_t *silent_us;
+
+    if (!op->kind->answers ||
+        atomic_load_explicit(&op->status, memory_order_relaxed) != NIGH_PENDING) {
+        return clock_deadline_us(now_us, LIMIT_NODE_GRACE_US);
+    }
+    silent_us = &op->client->lane[op->u.place.lane].silent_us;
+    if (*silent_us == 0) {
+        *silent_us = now_us;
+    }
+    return clock_deadline_us(*silent_us, LIMIT_NODE_GRACE_US);
+}
+
 nigh_status nigh_cancel(nigh_client *client, nigh_op *given)
 {
     struct client_op *op = op_of(given);
     nigh_status status = client_look(client);
+    uint64_t until_us;
 
     if (op == NULL || status == NIGH_INVALID || op->client != client) {
         return NIGH_INVALID;
@@ -512,10 +537,9 @@ nigh_status nigh_cancel(nigh_client *client, nigh_op *given)
     if (op->kind->waits && !(op->kind->answers && ring_cancel(client, op))) {
         op_give_up(op, NIGH_CANCELED);
     }
+    until_us = op_cancel_until_us(op);
     client_unlock(client);
-    if (wait_for(client, op,
-                 clock_deadline_us(clock_now_us(&clock_monotonic), LIMIT_NODE_GRACE_US)) ==
-        NIGH_TIMEOUT) {
+    if (wait_for(client, op, until_us) == NIGH_TIMEOUT) {
         client_lock(client);
         op_give_up(op, NIGH_CANCELED);
         client_unlock(client);

@@ -42,6 +42,8 @@ struct op_kind {
     bool (*finish)(struct client_op *op);
     /* Whether there is more that a step needs than room in the ring. NULL: nothing. */
     bool (*has_room)(struct client_op *op);
+    /* It is given up, and its queue still says whether it found no room. May be NULL. */
+    void (*given_up)(struct client_op *op);
     /* It ends, from wherever it was. May be NULL. */
     void (*ended)(struct client_op *op);
     /* Leaves the sentence of a failure with the calling thread. May be NULL. */
@@ -72,7 +74,7 @@ struct client_op {
     size_t count;           /* steps */
     size_t next;            /* first step not begun */
     size_t ended;           /* steps that ended */
-    uint64_t deadline_us;   /* of waiting steps; UINT64_MAX: none */
+    uint64_t deadline_us;   /* of the steps; UINT64_MAX: none */
     int32_t result;         /* the first failure, or NIGH_OK */
     uint32_t flags;         /* OP_* */
     uint32_t copies;        /* of its bytes, wanted or under way */
@@ -198,6 +200,9 @@ nigh_status op_await(struct client_op *op);
 /* Ends an op with what it has, and `status` for what is missing; its copies under way first.
  * Locked. */
 void op_end_all(struct client_op *op, nigh_status status);
+
+/* One that is initialised does not begin: so it has ended. Any thread, locked or not. */
+void op_refuse(struct client_op *op, nigh_status status);
 
 /* The end of an op. Locked. */
 void op_end(struct client_op *op, nigh_status status);

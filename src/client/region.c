@@ -11,6 +11,7 @@
 #include "client/bulk.h"
 #include "client/error.h"
 #include "client/places.h"
+#include "client/ring.h"
 
 _Static_assert(NIGH_REGION_NAME_BYTES == LIMIT_REGION_NAME_BYTES &&
                    NIGH_REGION_CHUNKS == LIMIT_REGION_CHUNKS &&
@@ -179,6 +180,20 @@ static void close_ended(struct client_op *op)
     free(op->u.region.region);
 }
 
+/* Nobody has the handle to say it again, and others may wait for its lock: it is said all the same
+ * when there is room. */
+static void close_given_up(struct client_op *op)
+{
+    nigh_region *region = op->u.region.region;
+
+    if (!list_is_linked(&op->queue)) {
+        return; /* it is said */
+    }
+    op->u.region.region = NULL;
+    list_push_back(&op->client->closing, &region->place);
+    regions_close_more(op->client);
+}
+
 /* ---- how it ended --------------------------------------------------------- */
 
 static nigh_status explain_change(const struct client_op *op, nigh_status status)
@@ -336,6 +351,7 @@ static const struct op_kind close_kind = {
     .lane = place_lane,
     .build = bare_build,
     .done = region_done,
+    .given_up = close_given_up,
     .ended = close_ended,
     .tell = region_explain,
     .waits = true,
@@ -435,6 +451,7 @@ nigh_status region_opens(struct client_op *op, nigh_region **handle)
     nigh_region *region = calloc(1, sizeof(*region));
 
     if (region == NULL) {
+        op_refuse(op, NIGH_NO_RESOURCES);
         return error_note(op->client, NIGH_NO_RESOURCES);
     }
     region->client = op->client;
@@ -620,7 +637,9 @@ nigh_status region_put_init(struct client_op *op, nigh_region *region)
     nigh_client *client = region->client;
     nigh_status status = client_look(client);
 
+    region_init(op, client, region, SESSION_REGION_CLOSE, LIMIT_NODE_GRACE_US);
     if (status == NIGH_FORKED) {
+        op_refuse(op, status);
         return status;
     }
     status = client_check(client);
@@ -633,10 +652,10 @@ nigh_status region_put_init(struct client_op *op, nigh_region *region)
     region_unmap_all(region, false);
     if (status != NIGH_OK) {
         free(region);
-        return status;
+        op->u.region.region = NULL;
+        op_refuse(op, status);
     }
-    region_init(op, client, region, SESSION_REGION_CLOSE, LIMIT_NODE_GRACE_US);
-    return NIGH_OK;
+    return status;
 }
 
 nigh_status region_put(nigh_region *region)
@@ -654,12 +673,28 @@ void nigh_region_close(nigh_region *region)
     }
 }
 
+void regions_close_more(nigh_client *client)
+{
+    while (!list_empty(&client->closing) && ring_has_room(client, 0, UINT32_MAX)) {
+        nigh_region *region = container_of(list_pop_front(&client->closing), nigh_region, place);
+
+        /* With its connection it was closed. */
+        if (is_there(region)) {
+            ring_undo_region(client, 0, SESSION_REGION_CLOSE, region->number);
+        }
+        free(region);
+    }
+}
+
 void regions_end(nigh_client *client)
 {
     struct list_node *node;
 
     bool is_child = atomic_load_explicit(&client->guard->word, memory_order_relaxed) == GUARD_CHILD;
 
+    while ((node = list_pop_front(&client->closing)) != NULL) {
+        free(container_of(node, nigh_region, place));
+    }
     while ((node = list_pop_front(&client->regions)) != NULL) {
         nigh_region *region = container_of(node, nigh_region, place);
 

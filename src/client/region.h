@@ -9,7 +9,7 @@
 
 struct nigh_region {
     nigh_client *client;
-    struct list_node place; /* in client->regions */
+    struct list_node place; /* in client->regions, or ->closing */
     uint64_t number;
     uint32_t connection; /* that it was opened over */
     struct list ranges;  /* that are mapped (region_map.c); under the client's lock */
@@ -37,11 +37,11 @@ nigh_status region_check_spec(nigh_client *client, const nigh_region_spec *spec,
 void region_ask(struct client_op *op, const void *question, uint32_t count);
 
 /* The op, an OPEN or a LOCK, is to open one: *handle, if it ends well. NIGH_NO_RESOURCES: there is
- * no memory, and it is not to be begun. */
+ * no memory, and it has ended with that. */
 nigh_status region_opens(struct client_op *op, nigh_region **handle);
 
 /* An op that closes one, which is nobody's from here on and freed with its end; or at once, where
- * there is nothing to be asked: then the status is returned. */
+ * there is nothing to be asked: then the op has ended with the status that is returned. */
 nigh_status region_put_init(struct client_op *op, nigh_region *region);
 /* The same to its end: how the node answered. */
 nigh_status region_put(nigh_region *region);
@@ -54,6 +54,9 @@ nigh_status region_run(struct client_op *op);
 
 /* What is mapped of it is so no more. */
 void region_unmap_all(nigh_region *region, bool is_child);
+
+/* Tells the node of those whose op was given up before there was room for it. Locked. */
+void regions_close_more(nigh_client *client);
 
 /* The client has ended: so do its handles. */
 void regions_end(nigh_client *client);

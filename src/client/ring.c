@@ -19,6 +19,7 @@
 #include "client/op.h"
 #include "client/pairs.h"
 #include "client/places.h"
+#include "client/region.h"
 #include "client/ring.h"
 #include "client/services.h"
 
@@ -33,6 +34,7 @@ void ring_init_lane(struct client_lane *lane)
 {
     lane->free_head = 0;
     lane->in_flight = lane->waiting_in_flight = lane->cancels_wanted = 0;
+    lane->silent_us = 0;
     for (uint32_t i = 0; i < LIMIT_RING_ENTRIES; i++) {
         struct client_pending *place = &lane->pending[i];
 
@@ -320,6 +322,16 @@ void ring_forget(nigh_client *client, struct client_op *op)
     ring_flush(client);
 }
 
+void ring_undo_region(nigh_client *client, uint32_t lane, enum session_region_what what,
+                      uint64_t number)
+{
+    struct session_sqe sqe = {
+        .op = SESSION_OP_REGION, .offset = UINT64_MAX, .name_size = (uint16_t)what};
+
+    memcpy(sqe.id, &number, sizeof(number));
+    ring_submit(client, lane, NULL, 0, false, &sqe);
+}
+
 /* A result that nobody waits for any more is undone: a pin cleared, a created object given up. */
 void ring_undo(nigh_client *client, uint32_t lane, uint8_t opcode, const struct session_cqe *cqe)
 {
@@ -334,16 +346,10 @@ void ring_undo(nigh_client *client, uint32_t lane, uint8_t opcode, const struct 
         /* It was not carried out, and its caller may say it again. */
         ring_submit_alone(client, lane, SESSION_OP_REPLY, cqe->generation,
                           (uint64_t)(int64_t)NIGH_BUSY);
-    } else if (opcode == SESSION_OP_REGION &&
-               (cqe->flags & (SESSION_CQE_OPENED | SESSION_CQE_MAPPED)) != 0) {
-        bool opened = (cqe->flags & SESSION_CQE_OPENED) != 0;
-        struct session_sqe sqe = {.op = SESSION_OP_REGION,
-                                  .offset = UINT64_MAX,
-                                  .name_size =
-                                      opened ? SESSION_REGION_CLOSE : SESSION_REGION_UNMAP};
-
-        memcpy(sqe.id, &cqe->generation, sizeof(cqe->generation));
-        ring_submit(client, lane, NULL, 0, false, &sqe);
+    } else if (opcode == SESSION_OP_REGION && (cqe->flags & SESSION_CQE_OPENED) != 0) {
+        ring_undo_region(client, lane, SESSION_REGION_CLOSE, cqe->generation);
+    } else if (opcode == SESSION_OP_REGION && (cqe->flags & SESSION_CQE_MAPPED) != 0) {
+        ring_undo_region(client, lane, SESSION_REGION_UNMAP, cqe->generation);
     }
 }
 
@@ -407,6 +413,7 @@ static bool ring_take_lane(nigh_client *client, uint32_t lane)
         /* Given back before the step goes on: its next submission may need the place. */
         atomic_store_explicit(&at->cq_head, head + 1, memory_order_relaxed);
         shared_store_release(&at->shared->cq_head.value, head + 1);
+        at->silent_us = 0;
         if (!ring_take_one(client, lane, &cqe)) {
             return false;
         }
@@ -442,6 +449,9 @@ void ring_take_in(nigh_client *client, const struct client_op *self)
         }
     }
     pairs_take_in(client);
+    if (!list_empty(&client->closing)) {
+        regions_close_more(client);
+    }
     if (!list_empty(&client->feed)) {
         ring_feed(client);
     }

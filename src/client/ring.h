@@ -43,6 +43,9 @@ bool ring_cancel(nigh_client *client, const struct client_op *op);
 void ring_forget(nigh_client *client, struct client_op *op);
 /* Undoes a result that nobody waits for. */
 void ring_undo(nigh_client *client, uint32_t lane, uint8_t opcode, const struct session_cqe *cqe);
+/* Ends a handle of a region, or a map, that nobody has. There is a place. */
+void ring_undo_region(nigh_client *client, uint32_t lane, enum session_region_what what,
+                      uint64_t number);
 /* Wakes threads that sleep, because an op of theirs may have ended. */
 void ring_tell(nigh_client *client);
 /* Forgets everything submitted: the session's rings begin anew. */

@@ -590,8 +590,29 @@ static void one_thread_moves_much_at_once(void **state)
 
 #define WORDS 48u
 
+/* What was done to the word at 8. */
+struct word {
+    bool swaps;
+    uint64_t value;
+};
+
+/* Where there was no lease for a moment nothing was done. */
+static nigh_status end_word(nigh_client *client, nigh_region *region, const struct word *word,
+                            uint64_t *old, nigh_op *op)
+{
+    nigh_status status = nigh_wait(client, op, WAIT_US);
+
+    if (status != NIGH_NO_QUORUM) {
+        return status;
+    }
+    return word->swaps
+               ? AGREED(nigh_region_compare_swap(region, 8, WORDS, word->value, WAIT_US, old))
+               : AGREED(nigh_region_fetch_add(region, 8, word->value, WAIT_US, old));
+}
+
 static void one_thread_changes_a_word_at_once(void **state)
 {
+    const struct word add = {.value = 1};
     nigh_op ops[WORDS];
     uint64_t olds[WORDS];
     struct world world;
@@ -609,7 +630,7 @@ static void one_thread_changes_a_word_at_once(void **state)
                          NIGH_OK);
     }
     for (uint32_t n = 0; n < WORDS; n++) {
-        assert_int_equal(nigh_wait(world.client[0], &ops[n], WAIT_US), NIGH_OK);
+        assert_int_equal(end_word(world.client[0], region, &add, &olds[n], &ops[n]), NIGH_OK);
         sum += olds[n];
     }
     assert_int_equal(sum, WORDS * (WORDS - 1) / 2); /* each was there once */
@@ -619,7 +640,9 @@ static void one_thread_changes_a_word_at_once(void **state)
             NIGH_OK);
     }
     for (uint64_t n = 0; n < WORDS; n++) {
-        assert_int_equal(nigh_wait(world.client[0], &ops[n], WAIT_US), NIGH_OK);
+        struct word swap = {.swaps = true, .value = 1000 + n};
+
+        assert_int_equal(end_word(world.client[0], region, &swap, &olds[n], &ops[n]), NIGH_OK);
         winners += olds[n] == WORDS;
         value = olds[n] == WORDS ? 1000 + n : value;
     }
@@ -683,6 +706,71 @@ static void what_one_thread_began_it_may_leave(void **state)
     }
     write_all(region, 0, &word, sizeof word);
     assert_reads(region, 0, &word, sizeof word);
+    end_world(&world);
+}
+
+/* Keeps the lane that calls it. */
+struct keeper {
+    _Atomic bool has, lets_go;
+};
+
+static void keep_lane(void *context, const nigh_request *request)
+{
+    struct keeper *keeper = context;
+
+    (void)request;
+    atomic_store(&keeper->has, true);
+    while (!atomic_load(&keeper->lets_go)) {
+        support_breathe();
+    }
+}
+
+/* A lane that comes to what was given up only later takes nothing of the memory then. */
+static void memory_that_came_back_is_not_written(void **state)
+{
+    enum {
+        SIZE = 64 * KIB
+    };
+    static uint8_t zeros[SIZE];
+    struct keeper keeper = {0};
+    nigh_service_options options = {
+        .struct_size = sizeof options, .handler = keep_lane, .context = &keeper};
+    nigh_call_spec spec = {.struct_size = sizeof spec, .service = "keeper", .rank = NIGH_ANY_RANK};
+    nigh_bulk_part part = {.size = SIZE};
+    struct world world;
+    nigh_client *others;
+    nigh_service *service;
+    nigh_region *region;
+    nigh_status status;
+    nigh_op call, op;
+    void *memory;
+
+    (void)state;
+    begin_world(&world, 1);
+    others = attach(world.node[0]);
+    region = create(world.client[0], &(nigh_region_spec){.name = "back", .size = SIZE});
+    assert_int_equal(nigh_bulk_alloc(world.client[0], SIZE, NIGH_BULK_WRITE, &memory, &part.bulk),
+                     NIGH_OK);
+    assert_reads(region, 0, zeros, SIZE);
+    assert_int_equal(nigh_service_register(others, "keeper", &options, &service), NIGH_OK);
+    assert_int_equal(nigh_call_start(others, &spec, WAIT_US, &call), NIGH_OK);
+    assert_true(SUPPORT_WAIT(atomic_load(&keeper.has), 20000));
+    assert_int_equal(nigh_region_read_into_start(region, 0, &part, WAIT_US, &op), NIGH_OK);
+    assert_int_equal(nigh_cancel(world.client[0], &op), NIGH_CANCELED);
+    status = nigh_bulk_wait(part.bulk, 0);
+    assert_true(status == NIGH_OK || status == NIGH_TIMEOUT);
+    if (status == NIGH_TIMEOUT) {
+        atomic_store(&keeper.lets_go, true);
+        assert_int_equal(nigh_bulk_wait(part.bulk, WAIT_US), NIGH_OK);
+    }
+    memset(memory, 0xab, SIZE);
+    atomic_store(&keeper.lets_go, true);
+    assert_reads(region, 0, zeros, SIZE); /* behind all that the lane was given */
+    for (size_t n = 0; n < SIZE; n++) {
+        assert_int_equal(((uint8_t *)memory)[n], 0xab);
+    }
+    assert_int_equal(nigh_cancel(others, &call), NIGH_CANCELED);
+    nigh_client_close(others);
     end_world(&world);
 }
 
@@ -1493,6 +1581,7 @@ int main(void)
         cmocka_unit_test(one_thread_moves_much_at_once),
         cmocka_unit_test(one_thread_changes_a_word_at_once),
         cmocka_unit_test(what_one_thread_began_it_may_leave),
+        cmocka_unit_test(memory_that_came_back_is_not_written),
         cmocka_unit_test(a_chunk_moves_with_what_is_in_it),
         cmocka_unit_test(a_region_grows_and_shrinks),
         cmocka_unit_test(rights_are_given_and_taken),

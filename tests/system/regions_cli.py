@@ -549,7 +549,7 @@ def test_a_node_that_has_just_begun_is_waited_for():
             member.process.send_signal(signal.SIGSTOP)
         try:
             wait_for(lambda: a.numbers()["view_quorum"] == 0)
-            code, _, said = a.run("region", "create", "x", "8", "--timeout", "100ms")
+            code, _, said = a.run("region", "create", "x", "8", "--timeout", f"{raw.BUSY_TIMES}s")
             assert code == FAILED and "has just begun, or is cut off" in said and "may have happened" not in said, (code, said)
             with contextlib.ExitStack() as waiting:
                 words = (("stat", "r"), ("rm", "gone"), ("create", "y", "8"), ("ls",))

@@ -943,6 +943,16 @@ static void the_handle_of_an_unlock_is_gone_at_once(void **state)
     stop(&asked.f);
 }
 
+static bool has_room(nigh_client *client)
+{
+    bool has;
+
+    client_lock(client);
+    has = ring_has_room(client, 0, UINT32_MAX);
+    client_unlock(client);
+    return has;
+}
+
 /* As many barriers and writes as there may be are waited for: what lets a lock go is said when one
  * of these has ended, of a handle that is not there any more. */
 static void an_unlock_is_said_when_there_is_room(void **state)
@@ -981,6 +991,120 @@ static void an_unlock_is_said_when_there_is_room(void **state)
     assert_int_equal(asked_for(&asked, SESSION_REGION_CLOSE), 1);
     assert_memory_equal(asked.last[SESSION_REGION_CLOSE].id, &number, sizeof(number));
     free(others);
+    stop(&asked.f);
+}
+
+/* Who cancels it has no handle to say it again: it goes on, and is said as soon as there is any
+ * room at all. */
+static void an_unlock_that_is_cancelled_goes_on(void **state)
+{
+    enum {
+        PLACES = LIMIT_RING_CREATES,
+        COUNT = LIMIT_RING_WAITERS + LIMIT_RING_CREATES,
+        IDS = LIMIT_RING_ENTRIES
+    };
+    static nigh_op ops[COUNT];
+    static nigh_id ids[IDS];
+    struct asked asked;
+    nigh_region *region, *held[2];
+    nigh_op unlocks[2], refresh;
+
+    (void)state;
+    begin(&asked, PLACES);
+    region = open_one(&asked);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(
+            nigh_region_lock(region, n, NIGH_REGION_EXCLUSIVE, 0, NIGH_FOREVER, &held[n]), NIGH_OK);
+    }
+    keep(&asked, SESSION_REGION_BARRIER);
+    for (uint32_t n = PLACES; n < COUNT; n++) {
+        assert_int_equal(nigh_region_barrier_start(region, n, 2, NIGH_FOREVER, &ops[n]), NIGH_OK);
+    }
+    take_places(&asked, region, ops);
+    assert_true(
+        SUPPORT_WAIT(asked_for(&asked, SESSION_REGION_BARRIER) == LIMIT_RING_WAITERS, 20000));
+    assert_int_equal(nigh_region_unlock_start(held[0], &unlocks[0]), NIGH_OK);
+    assert_int_equal(nigh_op_status(&unlocks[0]), NIGH_PENDING);
+    assert_int_equal(nigh_cancel(asked.f.client, &unlocks[0]), NIGH_CANCELED);
+    assert_true(SUPPORT_WAIT(asked_for(&asked, SESSION_REGION_CLOSE) == 1, 20000));
+    assert_memory_equal(asked.last[SESSION_REGION_CLOSE].id, &(uint64_t){asked.number - 1},
+                        sizeof(uint64_t));
+    /* Nor is there room for what does not wait. */
+    atomic_store(&asked.is_stubborn, true);
+    for (uint32_t i = 0; i < IDS; i++) {
+        ids[i] = id_of(i);
+    }
+    assert_int_equal(nigh_refresh_start(asked.f.client, ids, IDS, &refresh), NIGH_OK);
+    assert_true(SUPPORT_WAIT((nigh_poll(asked.f.client), atomic_load(&asked.others) > 0) &&
+                                 !has_room(asked.f.client),
+                             20000));
+    assert_int_equal(nigh_region_unlock_start(held[1], &unlocks[1]), NIGH_OK);
+    assert_int_equal(nigh_cancel(asked.f.client, &unlocks[1]), NIGH_CANCELED);
+    clobber(&unlocks[1], sizeof(unlocks[1]));
+    assert_int_equal(asked_for(&asked, SESSION_REGION_CLOSE), 1);
+    answer_kept(&asked, 0, (struct session_cqe){.status = NIGH_OK});
+    assert_true(SUPPORT_WAIT(
+        (nigh_poll(asked.f.client), asked_for(&asked, SESSION_REGION_CLOSE) == 2), 20000));
+    assert_memory_equal(asked.last[SESSION_REGION_CLOSE].id, &asked.number, sizeof(uint64_t));
+    stop(&asked.f);
+}
+
+/* Of locks at a node that stands still one is waited for: the others are given up at once. */
+static void many_cancelled_locks_wait_as_long_as_one(void **state)
+{
+    enum {
+        COUNT = 40
+    };
+    static nigh_region *held[COUNT];
+    static nigh_op ops[COUNT];
+    struct asked asked;
+    nigh_region *region;
+    uint64_t begun_us, took_us;
+
+    (void)state;
+    begin(&asked, 2 * COUNT);
+    region = open_one(&asked);
+    keep(&asked, SESSION_REGION_LOCK);
+    atomic_store(&asked.is_stubborn, true);
+    for (uint32_t n = 0; n < COUNT; n++) {
+        assert_int_equal(nigh_region_lock_start(region, n, NIGH_REGION_SHARED, 0, NIGH_FOREVER,
+                                                &held[n], &ops[n]),
+                         NIGH_OK);
+    }
+    assert_true(SUPPORT_WAIT(
+        (nigh_poll(asked.f.client), asked_for(&asked, SESSION_REGION_LOCK) == COUNT), 20000));
+    begun_us = support_now_us();
+    for (uint32_t n = 0; n < COUNT; n++) {
+        assert_int_equal(nigh_cancel(asked.f.client, &ops[n]), NIGH_CANCELED);
+    }
+    took_us = support_now_us() - begun_us;
+    assert_true(took_us >= LIMIT_NODE_GRACE_US);
+    assert_true(took_us < COUNT / 2 * LIMIT_NODE_GRACE_US);
+    stop(&asked.f);
+}
+
+/* It is said to the op, too, whatever that was before. */
+static void an_unlock_that_cannot_begin_has_ended(void **state)
+{
+    struct asked asked;
+    nigh_region *region, *held;
+    nigh_op op;
+
+    (void)state;
+    begin(&asked, 4);
+    region = open_one(&asked);
+    assert_int_equal(nigh_region_lock(region, 7, NIGH_REGION_SHARED, 0, NIGH_FOREVER, &held),
+                     NIGH_OK);
+    assert_int_equal(nigh_region_fetch_add_start(region, 0, 1, WAIT_US, NULL, &op), NIGH_OK);
+    assert_int_equal(nigh_wait(asked.f.client, &op, WAIT_US), NIGH_OK);
+    client_lock(asked.f.client);
+    client_lose(asked.f.client, NIGH_NODE_LOST);
+    fake_node_die(&asked.f.fake, false);
+    assert_true(SUPPORT_WAIT(resume_ensure(asked.f.client, WAIT_US) == NIGH_OK, 20000));
+    client_unlock(asked.f.client);
+    assert_int_equal(nigh_region_unlock_start(held, &op), NIGH_CLOSED);
+    assert_int_equal(nigh_op_status(&op), NIGH_CLOSED);
+    assert_int_equal(nigh_wait(asked.f.client, &op, WAIT_US), NIGH_CLOSED);
     stop(&asked.f);
 }
 
@@ -1078,6 +1202,9 @@ int main(void)
         cmocka_unit_test(a_lock_that_is_cancelled_as_it_is_granted_is_held),
         cmocka_unit_test(the_handle_of_an_unlock_is_gone_at_once),
         cmocka_unit_test(an_unlock_is_said_when_there_is_room),
+        cmocka_unit_test(an_unlock_that_is_cancelled_goes_on),
+        cmocka_unit_test(many_cancelled_locks_wait_as_long_as_one),
+        cmocka_unit_test(an_unlock_that_cannot_begin_has_ended),
         cmocka_unit_test(waits_for_a_lock_leave_places),
     };
 

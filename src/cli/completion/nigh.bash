@@ -44,7 +44,7 @@ _nigh() {
     --chunk | --on | --group | --others | --offset) return ;;
     -n) [[ $verb != call ]] || return ;;
     --near | -N)
-        _nigh_names "$current"
+        if [[ $verb == region ]]; then _nigh_regions "$current"; else _nigh_names "$current"; fi
         return
         ;;
     --meta | -m | --replicas | -r) [[ $verb != put ]] || return ;;
