@@ -532,7 +532,7 @@ static void a_deadline_ends_the_call_and_then_the_loan(void **state)
     (void)state;
     for (uint32_t n = 0; n < 2; n++) {
         begin(&world, n == 1, 1);
-        start_for_ever(&world, &asked, SECOND_US / 2);
+        start_for_ever(&world, &asked, 2 * SECOND_US);
         assert_int_equal(nigh_wait(world.client, &asked.op, PATIENCE), NIGH_TIMEOUT);
         check_memory_is_ours(&world);
         assert_true(SUPPORT_WAIT(atomic_load(&world.server.ended) == 1, 20000));
