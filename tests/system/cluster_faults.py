@@ -212,8 +212,8 @@ def test_nodes_of_one_two_and_four_lanes():
 def test_bench_transfer():
     cluster = Cluster(2, memory="512M")
     for rank, flags in ((0, ["--offer"]), (1, [])):
-        result = subprocess.run([os.environ["NIGH"], "bench", "transfer", *flags, "--json", "--socket",
-                                 cluster.socket(rank)], stdout=subprocess.PIPE, check=True, timeout=60)
+        result = subprocess.run([os.environ["NIGH"], "bench", "transfer", *flags, "--json", "--timeout", "60s", "--socket",
+                                 cluster.socket(rank)], stdout=subprocess.PIPE, check=True, timeout=300)
     rows = json.loads(result.stdout)
     assert [row["size_bytes"] for row in rows] == [1 << 10, 8 << 10, 64 << 10, 1 << 20, 4 << 20, 64 << 20]
     assert all(row["get_us"] > 0 for row in rows)
