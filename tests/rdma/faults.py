@@ -32,7 +32,7 @@ SHORT_SECONDS = 0.5
 LONG_SECONDS = 5  # seven tries of 0.27 s are over, and the control connections' patience
 LIES = 2  # rank of the node that only gets
 LANES = (2, 1, 1)  # of each node: the first has a device for each
-ENDS = 3  # a rail has three connections
+ENDS = 3  # a rail has three connections, and the first one of a link another, for regions
 
 
 def net(*words):
@@ -80,6 +80,10 @@ class Cluster:
     def rails(self, node):
         """Of one that lives, to all others that do."""
         return sum(max(LANES[node.rank], LANES[other.rank]) for other in self.alive() if other is not node)
+
+    def ends(self, node):
+        """Connections that these have."""
+        return self.rails(node) * ENDS + len(self.alive()) - 1
 
     def joined(self):
         return all(node.numbers()["links_up"] == self.rails(node) for node in self.alive())
@@ -160,7 +164,7 @@ def check_a_long_loss_of_the_link(cluster):
     cluster.end(gets)
     assert cluster.count(LINK_DOWN) > downs, "no link went down"
     cluster.expect_again(0, "after-long")
-    ends = sum(cluster.rails(node) for node in cluster.nodes) * ENDS
+    ends = sum(cluster.ends(node) for node in cluster.nodes)
     wait_for(lambda: kept()["qp"] == ends + len(HOSTS) and kept()["cm_id"] == ends + sum(LANES), 2 * SLOW)
 
 
@@ -210,8 +214,9 @@ def check_the_only_device_goes_under_load(cluster):
 def check_lanes_are_spread_over_devices(cluster):
     """A device for each lane; what they are asked for comes by both, as the kernel's queue pairs and packets say."""
     wait_for(cluster.joined, 2 * SLOW)
-    wanted = cluster.rails(cluster.nodes[0]) * ENDS // LANES[0]
-    assert (queue_pairs(1), queue_pairs(4)) == (wanted, wanted), (queue_pairs(1), queue_pairs(4), wanted)
+    second = cluster.rails(cluster.nodes[0]) * ENDS // LANES[0]
+    first = cluster.ends(cluster.nodes[0]) - second
+    assert (queue_pairs(1), queue_pairs(4)) == (first, second), (queue_pairs(1), queue_pairs(4), first, second)
     before = [counted(f"rxe{number}", "sent_pkts") for number in (1, 4)]
     names = [f"spread-{n}" for n in range(SPREAD)]
     copy = os.path.join(cluster.folder, "copy")
@@ -226,7 +231,7 @@ def check_lanes_are_spread_over_devices(cluster):
 
 def check_one_of_two_devices_goes_under_load(cluster):
     """Its lane moves to the other's, and what is asked for meanwhile comes."""
-    wanted = cluster.rails(cluster.nodes[0]) * ENDS
+    wanted = cluster.ends(cluster.nodes[0])
     gets = cluster.load(0, "two")
     remove(1)
     assert 0 in cluster.end(gets), "no get went on"
