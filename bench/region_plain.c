@@ -38,7 +38,8 @@ static ssize_t take_some(int fd, enum plain_way way, void *bytes, size_t room)
 static bool take_all(int fd, enum plain_way way, uint8_t *bytes, uint64_t count)
 {
     for (uint64_t done = 0; done < count;) {
-        ssize_t n = take_some(fd, way, bytes + done, count - done);
+        uint64_t room = count - done < PLAIN_STEP ? count - done : PLAIN_STEP;
+        ssize_t n = take_some(fd, way, bytes + done, room);
 
         if (n <= 0) {
             return false;

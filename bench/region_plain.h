@@ -11,6 +11,7 @@
 #define PLAIN_SPIN_US  2000    /* who spins and hears nothing sleeps after this */
 #define PLAIN_YIELD_US 50      /* who yields does so often */
 #define PLAIN_MOST     1048576 /* bytes of a piece that the server sends */
+#define PLAIN_STEP     131072 /* most that is taken at once: as nodes do, it stays in near caches */
 
 /* How a side waits. */
 enum plain_way {
