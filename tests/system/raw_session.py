@@ -24,7 +24,8 @@ PAGE, RING = 4096, 256
 OP_NOP, OP_LEASE, OP_CREATE, OP_SEAL, OP_ABORT, OP_GET = 0, 1, 3, 4, 5, 6
 OP_SUBSCRIBE, OP_STATS = 18, 17
 OP_CALL_LEASE, OP_REGION = 25, 39
-REGION_CREATE, REGION_OPEN, REGION_READ, REGION_GRANT, REGION_MAP, REGION_UNMAP, REGION_LIST = 1, 2, 4, 8, 17, 18, 19
+REGION_CREATE, REGION_OPEN, REGION_CLOSE, REGION_READ, REGION_WRITE, REGION_GRANT, REGION_LOCK = 1, 2, 3, 4, 5, 8, 13
+REGION_MAP, REGION_UNMAP, REGION_LIST = 17, 18, 19
 WELCOME_FORMAT = "@IHHiHHIIQ16sQQQII32s192s"
 BUSY_TIMES = 4
 LANE_BYTES, SQ, CQ, EVENTS, REPLY = 270336, 8192, 24576, 40960, 73728
@@ -199,19 +200,24 @@ class Session:
         self.memory.close()
 
 
+def lease(session, count):
+    """Memory for questions: its place, as the session names it, and the extent in which it lies, mapped."""
+    before = session.completions() + 1
+    assert session.call(OP_CALL_LEASE, argument=count)[1] == "NIGH_OK"
+    place, each = session.fields(before)[10], session.welcome.extent_bytes
+    status, fd = session.extent(place // each, 1)
+    assert status == "NIGH_OK", status
+    window = mmap.mmap(fd, each)
+    os.close(fd)
+    return place, window
+
+
 class RegionSession:
     """A session that asks for regions, with memory for its questions and for what they are answered with."""
 
     def __init__(self, path):
         self.session = Session(path)
-        count = self.session.completions() + 1
-        assert self.session.call(OP_CALL_LEASE, argument=1 << 16)[1] == "NIGH_OK"
-        self.place = self.session.fields(count)[10]
-        each = self.session.welcome.extent_bytes
-        status, fd = self.session.extent(self.place // each, 1)
-        assert status == "NIGH_OK"
-        self.window = mmap.mmap(fd, each)
-        os.close(fd)
+        self.place, self.window = lease(self.session, 1 << 16)
 
     def ask(self, what, number=0, at=0, question=b"", **fields):
         """How one of regions ends, and the number that it brings."""

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sessions that have as much of a node's regions under way as they can, and never let it end: others, of the same user too, read,
 write, lock and change all the same, and what such a session is refused is of its own doing."""
-import mmap
 import os
 import struct
 import subprocess
@@ -12,8 +11,6 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
 from raw_session import Node, Session, wait_for  # noqa: E402
 
-OP_CALL_LEASE, OP_REGION = 25, 39
-CREATE, OPEN, CLOSE, READ, WRITE, GRANT, LOCK = 1, 2, 3, 4, 5, 8, 13
 SHARED, EXCLUSIVE = 1, 2
 ALL_RIGHTS, FOREVER = 7, (1 << 64) - 1
 LEASE = 1 << 18
@@ -27,14 +24,8 @@ class Client(Session):
 
     def __init__(self, path):
         super().__init__(path, raw.hello(version_max=2))
-        assert self.call(OP_CALL_LEASE, argument=LEASE)[1] == "NIGH_OK"
-        self.place = self.fields(self.completions())[10]
-        number, at = divmod(self.place, self.welcome.extent_bytes)
-        status, fd = self.extent(number, 1)
-        assert status == "NIGH_OK", status
-        self.leased = mmap.mmap(fd, self.welcome.extent_bytes)
-        self.at = at
-        os.close(fd)
+        self.place, self.leased = raw.lease(self, LEASE)
+        self.at = self.place % len(self.leased)
         self.seen = self.completions()
 
     def put_question(self, what, handle=0, offset=0, question=b"", ref=0):
@@ -43,13 +34,13 @@ class Client(Session):
         at = tail % raw.RING * 64
         self.leased[self.at + at:self.at + at + len(question)] = question
         entry = self.base(0) + raw.SQ + tail % raw.RING * 64
-        self.memory[entry:entry + 64] = struct.pack("<BBHIQQIIQQQQ", OP_REGION, 0, what, tail, handle, offset, 0, 0,
+        self.memory[entry:entry + 64] = struct.pack("<BBHIQQIIQQQQ", raw.OP_REGION, 0, what, tail, handle, offset, 0, 0,
                                                     self.place + at, len(question), FOREVER, ref)
         self.tails[0] = tail + 1
         self.put(self.base(0) + raw.SQ_TAIL, tail + 1)
 
     def put_lock(self, handle, number, mode=SHARED):
-        self.put_question(LOCK, handle, question=struct.pack("<QQII", number, 0, mode, 0))
+        self.put_question(raw.REGION_LOCK, handle, question=struct.pack("<QQII", number, 0, mode, 0))
 
     def are_taken(self):
         return self.word(self.base(0) + raw.SQ_HEAD) == self.tails[0]
@@ -73,10 +64,10 @@ class Client(Session):
         return answer
 
     def create(self, name):
-        return self.do(CREATE, question=struct.pack("<QQIIII", 4096, 0, 0, 0, 0, 0) + name)[0]
+        return self.do(raw.REGION_CREATE, question=struct.pack("<QQIIII", 4096, 0, 0, 0, 0, 0) + name)[0]
 
     def open(self, name):
-        status, handle = self.do(OPEN, offset=ALL_RIGHTS, question=name)
+        status, handle = self.do(raw.REGION_OPEN, offset=ALL_RIGHTS, question=name)
         assert status == "NIGH_OK", status
         return handle
 
@@ -88,15 +79,15 @@ class Client(Session):
 
 def expect_served(client, handle, name):
     """All that one does by itself."""
-    assert client.do(WRITE, handle, question=b"written.")[0] == "NIGH_OK"
-    status, _ = client.do(READ, handle, ref=8)
+    assert client.do(raw.REGION_WRITE, handle, question=b"written.")[0] == "NIGH_OK"
+    status, _ = client.do(raw.REGION_READ, handle, ref=8)
     at = client.at + (client.tails[0] - 1) % raw.RING * 64
     assert status == "NIGH_OK" and client.leased[at:at + 8] == b"written."
     status, held = client.lock(handle, 1 << 40, EXCLUSIVE)
     assert status == "NIGH_OK", status
-    assert client.do(CLOSE, held)[0] == "NIGH_OK"
+    assert client.do(raw.REGION_CLOSE, held)[0] == "NIGH_OK"
     assert client.create(name) == "NIGH_OK"
-    assert client.do(GRANT, handle, question=struct.pack("<IIII", 0, 4711, 1, 0))[0] == "NIGH_OK"
+    assert client.do(raw.REGION_GRANT, handle, question=struct.pack("<IIII", 0, 4711, 1, 0))[0] == "NIGH_OK"
 
 
 def wait_without_end(client, number):
