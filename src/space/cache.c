@@ -113,7 +113,7 @@ static void wake(struct step *step)
 {
     struct space_line *line = step->line;
 
-    step->out->wakes = line->wants_read || line->wants_write;
+    step->out->wakes |= line->wants_read || line->wants_write;
     line->wants_read = line->wants_write = false;
 }
 

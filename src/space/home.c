@@ -105,12 +105,21 @@ bool home_is_queued(const struct space_work *work, uint8_t seat)
     return false;
 }
 
+/* What is under way is for it, and it does not have it yet. */
+static bool is_served(const struct home_step *step, uint8_t seat)
+{
+    uint8_t state = step->entry->state;
+
+    return is_busy(state) && step->work->asker == seat &&
+           (state != SPACE_HOME_SHARING || space_set_has(step->work->waits, seat));
+}
+
 enum space_result home_queue(struct home_step *step)
 {
     struct space_work *work = step->work;
     uint8_t seat = step->event->seat;
 
-    if (home_is_queued(work, seat) || (is_busy(step->entry->state) && work->asker == seat)) {
+    if (home_is_queued(work, seat) || is_served(step, seat)) {
         return SPACE_REFUSED;
     }
     NIGH_ASSERT(work->queued < SPACE_SEATS);

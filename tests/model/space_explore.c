@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every interleaving around one home (space_world.h), over the production steps of both sides,
+ * breadth first, so that what leads to a fault is as short as can be.
+ *
+ * In every state: who may write is alone, whoever reads has what was written last, nobody's frame
+ * is touched by what belongs to another, who holds a block is not beside who holds it alone, no
+ * channel is fuller than its bound, and nobody says what the table calls impossible. From every
+ * state, if clients want nothing new, all ends: nobody waits, nothing is under way. And every cell
+ * of the tables that is not a hole was stepped into.
+ *
+ * $NIGH_STATES: how many states an exploration that has no end looks at.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "space_world.h"
+#include "support/support.h"
+
+#define STATES_WHOLE   12000000u /* more than any exploration with an end has */
+#define STATES_DEFAULT 400000u
+#define NOBODY         UINT32_MAX
+
+/* A state that was reached: how. */
+struct reached {
+    uint32_t parent;
+    struct event event;
+};
+
+static uint64_t *seen; /* hashes, and beside each the state's number */
+static uint32_t *seen_numbers;
+static uint64_t seen_mask;
+
+static struct reached *reached;
+static uint32_t count, room;
+static uint32_t *ways; /* where each state leads by itself, one after the other */
+static uint64_t ways_used, ways_room;
+static uint64_t *ways_from; /* by state: where its own begin */
+static uint8_t *is_good;    /* all can end from here */
+
+/* Those that are yet to be looked at. */
+static struct {
+    uint8_t *bytes;
+    uint64_t size, from, to;
+} frontier;
+
+static uint32_t current;
+static struct event doing;
+static bool is_doing, is_replaying;
+
+/* ---- what led to it ------------------------------------------------------- */
+
+static void print_trace(void)
+{
+    uint32_t path[512], length = 0;
+
+    for (uint32_t at = current; at != 0 && length < 512; at = reached[at].parent) {
+        path[length++] = at;
+    }
+    is_replaying = true;
+    world_begin();
+    while (length > 0) {
+        world_print(&reached[path[--length]].event);
+    }
+    if (is_doing) {
+        print_message("# and then\n");
+        world_print(&doing);
+    }
+}
+
+void world_claim(bool holds, const char *what)
+{
+    if (holds || is_replaying) {
+        return;
+    }
+    print_trace();
+    fail_msg("%s", what);
+}
+
+static void on_failed_check(const char *file, int line, const char *expression)
+{
+    if (!is_replaying) {
+        print_trace();
+    }
+    fail_msg("%s:%d: %s", file, line, expression);
+}
+
+/* ---- what was reached ----------------------------------------------------- */
+
+/* The number of a state; *is_new: it was not reached before. */
+static uint32_t reach(uint64_t hash, bool *is_new)
+{
+    uint64_t at = hash_u64(hash) & seen_mask;
+
+    while (seen[at] != 0 && seen[at] != hash) {
+        at = (at + 1) & seen_mask;
+    }
+    *is_new = seen[at] == 0;
+    if (*is_new) {
+        seen[at] = hash;
+        seen_numbers[at] = count++;
+    }
+    return seen_numbers[at];
+}
+
+static void put_off(void)
+{
+    uint8_t bytes[STATE_BYTES];
+    uint32_t length = world_save(bytes);
+
+    if (frontier.to + length + 2 > frontier.size) {
+        uint64_t left = frontier.to - frontier.from;
+
+        if (frontier.from > frontier.size / 2) {
+            memmove(frontier.bytes, frontier.bytes + frontier.from, left);
+        } else {
+            uint8_t *larger = malloc(frontier.size * 2);
+
+            assert_non_null(larger);
+            memcpy(larger, frontier.bytes + frontier.from, left);
+            free(frontier.bytes);
+            frontier.bytes = larger;
+            frontier.size *= 2;
+        }
+        frontier.from = 0;
+        frontier.to = left;
+    }
+    frontier.bytes[frontier.to] = (uint8_t)length;
+    frontier.bytes[frontier.to + 1] = (uint8_t)(length >> 8);
+    memcpy(frontier.bytes + frontier.to + 2, bytes, length);
+    frontier.to += length + 2;
+}
+
+static void add_way(uint32_t to)
+{
+    if (ways_used == ways_room) {
+        ways_room = ways_room * 2;
+        ways = realloc(ways, ways_room * sizeof(*ways));
+        assert_non_null(ways);
+    }
+    ways[ways_used++] = to;
+}
+
+/* Looks at all that can happen in the current state, which lies in `bytes`. */
+static void expand(const uint8_t *bytes)
+{
+    struct event events[EVENTS_MAX];
+    uint32_t progress, listed;
+
+    world_load(bytes);
+    is_good[current] = world_is_quiet();
+    listed = world_list(events, &progress);
+    world_claim(progress < listed || is_good[current], "nothing more comes, and not all has ended");
+    ways_from[current] = ways_used;
+    for (uint32_t n = 0; n < listed && count < room - EVENTS_MAX; n++) {
+        uint32_t number;
+        bool is_new;
+
+        doing = events[n];
+        is_doing = true;
+        world_do(&events[n]);
+        world_check();
+        is_doing = false;
+        number = reach(world_hash(), &is_new);
+        if (is_new) {
+            reached[number] = (struct reached){current, events[n]};
+            put_off();
+        }
+        if (n >= progress) {
+            add_way(number);
+        }
+        world_load(bytes);
+    }
+}
+
+/* From which states all can end, by what comes by itself: backwards from those where it has. */
+static void claim_ends(void)
+{
+    bool is_changed = true;
+
+    while (is_changed) {
+        is_changed = false;
+        for (uint32_t n = count; n-- > 0;) {
+            uint64_t end = n + 1 < count ? ways_from[n + 1] : ways_used;
+
+            for (uint64_t k = ways_from[n]; k < end && !is_good[n]; k++) {
+                is_good[n] = is_good[ways[k]];
+                is_changed |= is_good[n] != 0;
+            }
+        }
+    }
+    for (uint32_t n = 0; n < count; n++) {
+        if (!is_good[n]) {
+            current = n;
+            world_claim(false, "what has begun here never ends");
+        }
+    }
+}
+
+/* ---- explorations --------------------------------------------------------- */
+
+static void set_up(uint32_t states)
+{
+    room = states + EVENTS_MAX;
+    seen_mask = round_up_pow2_u64(room * UINT64_C(2)) - 1;
+    seen = calloc(seen_mask + 1, sizeof(*seen));
+    seen_numbers = calloc(seen_mask + 1, sizeof(*seen_numbers));
+    reached = calloc(room, sizeof(*reached));
+    is_good = calloc(room, 1);
+    ways_from = calloc(room, sizeof(*ways_from));
+    ways_room = 1u << 16;
+    ways_used = 0;
+    ways = malloc(ways_room * sizeof(*ways));
+    frontier.size = 1u << 22;
+    frontier.from = frontier.to = 0;
+    frontier.bytes = malloc(frontier.size);
+    assert_true(seen && seen_numbers && reached && is_good && ways_from && ways && frontier.bytes);
+    count = 0;
+    is_doing = is_replaying = false;
+}
+
+static void tear_down(void)
+{
+    free(seen);
+    free(seen_numbers);
+    free(reached);
+    free(is_good);
+    free(ways_from);
+    free(ways);
+    free(frontier.bytes);
+}
+
+/* How many states an exploration without an end looks at. */
+static uint32_t budget(void)
+{
+    const char *text = getenv("NIGH_STATES");
+
+    return text == NULL ? STATES_DEFAULT : (uint32_t)strtoul(text, NULL, 10);
+}
+
+/* `least`: states there are at least; 0: more than there is time for. */
+static void explore(const char *name, const struct rules *with, uint32_t least)
+{
+    uint64_t from_us = support_now_us();
+    uint32_t expanded = 0;
+    bool is_whole, is_new;
+
+    set_up(least != 0 ? STATES_WHOLE : budget());
+    rules = *with;
+    world_begin();
+    reach(world_hash(), &is_new);
+    put_off();
+    while (frontier.from < frontier.to && count < room - EVENTS_MAX) {
+        uint32_t length = frontier.bytes[frontier.from] + 256u * frontier.bytes[frontier.from + 1];
+        uint8_t bytes[STATE_BYTES];
+
+        memcpy(bytes, frontier.bytes + frontier.from + 2, length);
+        frontier.from += length + 2;
+        current = expanded++;
+        expand(bytes);
+    }
+    is_whole = frontier.from == frontier.to;
+    if (is_whole) {
+        claim_ends();
+    }
+    print_message("# %s: %u states, %llu ways on, %s, %llu ms\n", name, count,
+                  (unsigned long long)ways_used, is_whole ? "all" : "budget spent",
+                  (unsigned long long)((support_now_us() - from_us) / 1000));
+    tear_down();
+    if (least != 0) {
+        assert_true(is_whole);
+        assert_in_range(count, least, STATES_WHOLE);
+    }
+}
+
+#define ALL_ACCESS (WITH_READS | WITH_WRITES | WITH_EVICTIONS | WITH_HOME)
+
+static void two_nodes_and_two_blocks_in_one_frame(void **state)
+{
+    const struct rules with = {
+        .caches = 2, .blocks = 2, .frames = 1, .with = ALL_ACCESS | WITH_ATOMICS};
+
+    (void)state;
+    explore("2 nodes, 2 blocks, 1 frame each", &with, 1);
+}
+
+static void two_nodes_and_two_blocks(void **state)
+{
+    const struct rules with = {.caches = 2, .blocks = 2, .frames = 2, .with = ALL_ACCESS};
+
+    (void)state;
+    explore("2 nodes, 2 blocks", &with, 1);
+}
+
+static void two_nodes_that_hold_a_block(void **state)
+{
+    const struct rules with = {.caches = 2,
+                               .blocks = 1,
+                               .frames = 1,
+                               .with = ALL_ACCESS | WITH_ATOMICS | WITH_LOCKS | WITH_HOME_LOCKS |
+                                       WITH_FREES};
+
+    (void)state;
+    explore("2 nodes, 1 block, all that can be asked", &with, 1);
+}
+
+static void three_nodes_and_a_block(void **state)
+{
+    const struct rules with = {
+        .caches = 3, .blocks = 1, .frames = 1, .with = ALL_ACCESS | WITH_ATOMICS};
+
+    (void)state;
+    explore("3 nodes, 1 block", &with, 1);
+}
+
+static void a_node_crashes(void **state)
+{
+    const struct rules with = {.caches = 2,
+                               .blocks = 1,
+                               .frames = 1,
+                               .crashes = 1,
+                               .with = ALL_ACCESS | WITH_ATOMICS};
+
+    (void)state;
+    explore("2 nodes, 1 block, one crashes", &with, 1);
+}
+
+static void the_home_crashes(void **state)
+{
+    const struct rules with = {.caches = 2,
+                               .blocks = 1,
+                               .frames = 1,
+                               .home_crashes = 1,
+                               .with = ALL_ACCESS | WITH_ATOMICS};
+
+    (void)state;
+    explore("2 nodes, 1 block, the home crashes", &with, 1);
+}
+
+/* Not all of it: as far as so many states go. */
+static void three_nodes_and_two_blocks(void **state)
+{
+    const struct rules with = {
+        .caches = 3, .blocks = 2, .frames = 2, .with = ALL_ACCESS | WITH_ATOMICS | WITH_LOCKS};
+
+    (void)state;
+    explore("3 nodes, 2 blocks", &with, 0);
+}
+
+static void no_row_is_unreachable(void **state)
+{
+    uint32_t missing = 0, rows = 0;
+
+    (void)state;
+    for (uint8_t s = 0; s < SPACE_CACHE_STATES; s++) {
+        for (uint8_t e = 0; e < SPACE_CACHE_EVENTS; e++) {
+            rows += space_cache_row(s, e) != NULL;
+            if (space_cache_row(s, e) != NULL && world_cache_rows[s][e] == 0) {
+                missing++;
+                print_message("# a cache never has: %s in %s\n", space_cache_event_name(e),
+                              space_cache_state_name(s));
+            }
+        }
+    }
+    for (uint8_t s = 0; s < SPACE_HOME_STATES; s++) {
+        for (uint8_t e = 0; e < SPACE_HOME_EVENTS; e++) {
+            rows += space_home_row(s, e) != NULL;
+            if (space_home_row(s, e) != NULL && world_home_rows[s][e] == 0) {
+                missing++;
+                print_message("# a home never has: %s in %s\n", space_home_event_name(e),
+                              space_home_state_name(s));
+            }
+        }
+    }
+    print_message("# %u rows, %u never; %u messages in a channel at most\n", rows, missing,
+                  world_deepest);
+    assert_int_equal(missing, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(two_nodes_that_hold_a_block),
+        cmocka_unit_test(two_nodes_and_two_blocks_in_one_frame),
+        cmocka_unit_test(two_nodes_and_two_blocks),
+        cmocka_unit_test(three_nodes_and_a_block),
+        cmocka_unit_test(a_node_crashes),
+        cmocka_unit_test(the_home_crashes),
+        cmocka_unit_test(three_nodes_and_two_blocks),
+        cmocka_unit_test(no_row_is_unreachable),
+    };
+
+    check_set_hook(on_failed_check);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
