@@ -136,7 +136,8 @@ static void walk_clients(struct stream *stream, uint32_t node, uint32_t block)
 {
     struct clients *clients = &now.clients[node][block];
 
-    PUT(clients->wish, clients->wish);
+    PUT(clients->wishes[0], clients->wishes[0]);
+    PUT(clients->wishes[1], clients->wishes[1]);
     PUT(clients->readers, clients->readers);
     PUT(clients->is_alone, clients->is_alone);
     PUT(clients->is_done, clients->is_done);
@@ -322,7 +323,7 @@ static uint32_t look_of(uint32_t node)
         const struct space_line *line = &now.lines[node - 1][b];
         const struct clients *clients = &now.clients[node][b];
 
-        look += (uint32_t)(hash_mix(line->state * 64u + clients->wish + HASH_K3,
+        look += (uint32_t)(hash_mix(line->state * 64u + clients->wishes[0] + HASH_K3,
                                     HASH_K1 + line->holds) &
                            0xffffff);
     }

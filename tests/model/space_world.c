@@ -18,7 +18,7 @@ static const uint8_t cache_wishes[] = {SPACE_CACHE_READ, SPACE_CACHE_WRITE, SPAC
 static const uint8_t home_wishes[] = {SPACE_HOME_READ, SPACE_HOME_WRITE, SPACE_HOME_LOCK_READ,
                                       SPACE_HOME_LOCK_WRITE, SPACE_HOME_FREE};
 
-static bool with(uint8_t what)
+static bool with(uint16_t what)
 {
     return (rules.with & what) == what;
 }
@@ -103,24 +103,31 @@ static bool reads_last(uint32_t node, uint32_t block)
                         : now.frames[node - 1][line_of(node, block)->frame].is_last != 0;
 }
 
+/* Where a WRITE goes that has not landed: nothing is read there, and nobody else's bytes lie. */
+static void check_landing(uint32_t to, const struct note *note)
+{
+    if (to == HOME) {
+        world_claim(space_entry_is_bare(&now.entries[note->block]),
+                    "a WRITE may land on the home's own bytes");
+        return;
+    }
+    world_claim(now.frames[to - 1][note->frame].used == note->block + 1,
+                "a WRITE may land in another block's frame");
+    world_claim(!space_line_is_readable(line_of(to, note->block)),
+                "a WRITE may land in a frame that is read");
+}
+
 static void land(uint32_t from, uint32_t to, struct note *note)
 {
     uint8_t last = note->from_frame == NO_FRAME ? note->is_last
                    : from == HOME               ? now.home_last[note->from_frame]
                                                 : now.frames[from - 1][note->from_frame].is_last;
 
+    check_landing(to, note);
     if (to == HOME) {
-        world_claim(!space_entry_is_readable(&now.entries[note->block]) ||
-                        now.home_last[note->block] == 0 || last != 0,
-                    "a WRITE lands on bytes that are younger");
         now.home_last[note->block] = last;
     } else {
-        struct frame *frame = &now.frames[to - 1][note->frame];
-
-        world_claim(frame->used == note->block + 1, "a WRITE lands in another block's frame");
-        world_claim(!space_line_is_readable(line_of(to, note->block)),
-                    "a WRITE lands in a frame that is read");
-        frame->is_last = last;
+        now.frames[to - 1][note->frame].is_last = last;
     }
     note->bytes = BYTES_LANDED;
     note->from_frame = note->is_last = 0;
@@ -355,25 +362,47 @@ static void wish(uint32_t node, uint32_t block, uint8_t what)
 {
     struct space_message message = here(node, what);
     struct clients *clients = &now.clients[node][block];
-    enum space_result result;
+    enum space_result result =
+        node == HOME ? step_home(block, &message) : step_cache(node, block, &message);
 
-    clients->wish = 0;
-    result = node == HOME ? step_home(block, &message) : step_cache(node, block, &message);
     if (result == SPACE_WAITS) {
-        clients->wish = (uint8_t)(what + 1);
+        clients->wishes[clients->wishes[0] != 0] = (uint8_t)(what + 1);
     } else if (result == SPACE_DONE && node == HOME) {
         home_client(block, what);
     } else if (result == SPACE_DONE) {
         cache_client(node, block, what);
+    } else {
+        world_claim(now.entries[block].state == SPACE_HOME_LOST ||
+                        now.entries[block].state == SPACE_HOME_FREED,
+                    "a block that is there is gone");
     }
 }
 
 static void try_again(uint32_t node, uint32_t block)
 {
-    uint8_t waiting = now.clients[node][block].wish;
+    struct clients *clients = &now.clients[node][block];
+    uint8_t waiting[CLIENTS];
 
-    if (waiting != 0) {
-        wish(node, block, (uint8_t)(waiting - 1));
+    memcpy(waiting, clients->wishes, sizeof(waiting));
+    memset(clients->wishes, 0, sizeof(clients->wishes));
+    for (uint32_t n = 0; n < CLIENTS; n++) {
+        if (waiting[n] != 0) {
+            wish(node, block, (uint8_t)(waiting[n] - 1));
+        }
+    }
+}
+
+/* An atomic that was asked for at the home has ended: the one that came first. */
+static void end_atomic(uint32_t node, uint32_t block)
+{
+    struct clients *clients = &now.clients[node][block];
+
+    clients->is_done = 0;
+    if (clients->wishes[0] == SPACE_CACHE_ATOMIC + 1) {
+        clients->wishes[0] = clients->wishes[1];
+        clients->wishes[1] = 0;
+    } else if (clients->wishes[1] == SPACE_CACHE_ATOMIC + 1) {
+        clients->wishes[1] = 0;
     }
 }
 
@@ -410,11 +439,11 @@ static void carry_cache(uint32_t node, uint32_t block, uint8_t before, const str
                      "a frame is free while a WRITE may touch it");
         *frame = (struct frame){0};
     }
-    if (out->in_doubt && now.clients[node][block].wish == SPACE_CACHE_ATOMIC + 1) {
-        now.clients[node][block].wish = now.clients[node][block].is_done = 0;
+    if (out->in_doubt) {
+        end_atomic(node, block);
     }
     if (out->refused) {
-        now.clients[node][block].wish = 0;
+        memset(now.clients[node][block].wishes, 0, CLIENTS);
     }
     if (out->wakes) {
         try_again(node, block);
@@ -452,6 +481,44 @@ static uint64_t members(void)
     return all & ~(uint64_t)now.dead;
 }
 
+/* Whether somebody who lives has, to be read, what was written last. */
+static bool is_somewhere(uint32_t block)
+{
+    for (uint32_t n = 1; n <= rules.caches; n++) {
+        if (!is_dead(n) && space_line_is_readable(line_of(n, block)) && reads_last(n, block)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void open_term(void)
+{
+    for (uint32_t b = 0; b < rules.blocks; b++) {
+        struct space_message message = here(HOME, SPACE_HOME_REBUILT);
+
+        (void)step_home(b, &message);
+        world_claim(now.entries[b].state != SPACE_HOME_LOST || !is_somewhere(b),
+                    "what is there is lost");
+    }
+    space_term_open(&now.term);
+    for (uint32_t n = 1; n <= rules.caches; n++) {
+        if (!is_dead(n)) {
+            send_term(HOME, n, SPACE_TERM_OPENED, now.term.home.term);
+        }
+    }
+}
+
+static void hear_claimed(uint32_t from, uint8_t term)
+{
+    enum space_result result = space_term_claimed(&now.term, (uint8_t)from, term);
+
+    world_claim(result != SPACE_REFUSED, "that a member has claimed is refused");
+    if (result == SPACE_DONE && space_term_is_heard(&now.term)) {
+        open_term();
+    }
+}
+
 static void begin_term(bool remembers)
 {
     space_term_begin(&now.term, now.term.home.term + 1, members(), remembers);
@@ -465,6 +532,9 @@ static void begin_term(bool remembers)
         if (!is_dead(n)) {
             send_term(HOME, n, SPACE_TERM_TERM, now.term.home.term);
         }
+    }
+    if (space_term_is_heard(&now.term)) {
+        open_term();
     }
 }
 
@@ -559,40 +629,6 @@ static void opened(uint32_t node, uint8_t term)
     }
 }
 
-/* Whether somebody who lives has, to be read, what was written last. */
-static bool is_somewhere(uint32_t block)
-{
-    for (uint32_t n = 1; n <= rules.caches; n++) {
-        if (!is_dead(n) && space_line_is_readable(line_of(n, block)) && reads_last(n, block)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static void hear_claimed(uint32_t from, uint8_t term)
-{
-    enum space_result result = space_term_claimed(&now.term, (uint8_t)from, term);
-
-    world_claim(result != SPACE_REFUSED, "that a member has claimed is refused");
-    if (result != SPACE_DONE || !space_term_is_heard(&now.term)) {
-        return;
-    }
-    for (uint32_t b = 0; b < rules.blocks; b++) {
-        struct space_message message = here(HOME, SPACE_HOME_REBUILT);
-
-        (void)step_home(b, &message);
-        world_claim(now.entries[b].state != SPACE_HOME_LOST || !is_somewhere(b),
-                    "what is there is lost");
-    }
-    space_term_open(&now.term);
-    for (uint32_t n = 1; n <= rules.caches; n++) {
-        if (!is_dead(n)) {
-            send_term(HOME, n, SPACE_TERM_OPENED, now.term.home.term);
-        }
-    }
-}
-
 /* ---- events --------------------------------------------------------------- */
 
 static void deliver(uint32_t from, uint32_t to)
@@ -616,7 +652,7 @@ static void deliver(uint32_t from, uint32_t to)
     } else {
         if (note.event == SPACE_CACHE_ATOMIC_DONE && note.term == now.members[to - 1].cache.term) {
             world_claim(now.clients[to][note.block].is_done, "an atomic ends that was not done");
-            now.clients[to][note.block].is_done = now.clients[to][note.block].wish = 0;
+            end_atomic(to, note.block);
         }
         (void)step_cache(to, note.block, &message);
     }
@@ -728,7 +764,7 @@ static void list_clients(struct event *events, uint32_t *count, uint32_t node, u
     const struct clients *clients = &now.clients[node][block];
     uint32_t wishes = node == HOME ? sizeof(home_wishes) : sizeof(cache_wishes);
 
-    for (uint32_t n = 0; n < wishes && clients->wish == 0; n++) {
+    for (uint32_t n = 0; n < wishes && clients->wishes[rules.clients - 1] == 0; n++) {
         uint8_t what = node == HOME ? home_wishes[n] : cache_wishes[n];
 
         if (may_wish(node, what) && (node == HOME || !needs_frame(node, block, what)) &&
@@ -746,12 +782,12 @@ static void list_issued(struct event *events, uint32_t *count)
                 continue;
             }
             list_clients(events, count, n, b);
-            if (n != HOME && with(WITH_EVICTIONS) && space_line_is_readable(line_of(n, b))) {
+            if (n != HOME && with(WITH_EVICTIONS) && space_line_has_frame(line_of(n, b))) {
                 add(events, count, EVENT_EVICT, n, b, 0);
             }
         }
         if (with(WITH_FREES) && now.entries[b].state == SPACE_HOME_FREED &&
-            now.clients[HOME][b].wish == 0) {
+            now.clients[HOME][b].wishes[0] == 0) {
             add(events, count, EVENT_ALLOC, HOME, b, 0);
         }
     }
@@ -773,7 +809,7 @@ static void list_channel(struct event *events, uint32_t *count, uint32_t from, u
         return;
     }
     add(events, count, EVENT_DELIVER, from, to, 0);
-    for (uint32_t n = 0; n < channel->count; n++) {
+    for (uint32_t n = 0; n < channel->count && with(WITH_LANDINGS); n++) {
         if (channel->notes[n].bytes == BYTES_UNDER_WAY) {
             add(events, count, EVENT_LAND, from, to, 0);
             return;
@@ -836,8 +872,24 @@ static void check_copies(uint32_t block)
     world_claim(entry->state != SPACE_HOME_FREED || readers == 0, "a freed block is read");
 }
 
+static void check_landings(void)
+{
+    for (uint32_t from = 0; from <= rules.caches; from++) {
+        for (uint32_t to = 0; to <= rules.caches; to++) {
+            const struct channel *channel = &now.channels[from][to];
+
+            for (uint32_t n = 0; n < channel->count; n++) {
+                if (channel->notes[n].bytes == BYTES_UNDER_WAY) {
+                    check_landing(to, &channel->notes[n]);
+                }
+            }
+        }
+    }
+}
+
 void world_check(void)
 {
+    check_landings();
     for (uint32_t b = 0; b < rules.blocks; b++) {
         check_copies(b);
         world_claim(space_entry_is_valid(&now.term.home, &now.entries[b], &now.works[b]),
@@ -860,7 +912,7 @@ bool world_is_quiet(void)
             const struct clients *clients = &now.clients[n][b];
             const struct space_line *line = n == HOME ? NULL : line_of(n, b);
 
-            if (clients->wish != 0 || clients->readers > 0 || clients->is_alone) {
+            if (clients->wishes[0] != 0 || clients->readers > 0 || clients->is_alone) {
                 return false;
             }
             if (line != NULL && line->state != SPACE_CACHE_INVALID &&

@@ -19,11 +19,12 @@
 
 #include "space/term.h"
 
-#define CACHES 3u
-#define NODES  (CACHES + 1u) /* the home is node 0, and seat 0 */
-#define HOME   0u
-#define BLOCKS 2u
-#define DEPTH  10u /* of a channel: a bound that is looked at */
+#define CACHES  3u
+#define NODES   (CACHES + 1u) /* the home is node 0, and seat 0 */
+#define HOME    0u
+#define BLOCKS  2u
+#define CLIENTS 2u
+#define DEPTH   10u /* of a channel: a bound that is looked at */
 
 /* What is in a world. */
 #define WITH_READS      1u
@@ -34,10 +35,14 @@
 #define WITH_HOME       32u  /* clients of the home read and write */
 #define WITH_HOME_LOCKS 64u  /* and hold blocks */
 #define WITH_FREES      128u /* and free blocks, and use them again */
+/* WRITEs land also long before their messages are taken. Without it they land then; that they may
+ * at any time is looked at in every state, so it matters only to who waits for his own to land. */
+#define WITH_LANDINGS 256u
 
 struct rules {
     uint8_t caches, blocks, frames; /* frames: of each cache; 1, or as many as blocks */
-    uint8_t with;
+    uint16_t with;
+    uint8_t clients;               /* of each node, that wait at once */
     uint8_t crashes, home_crashes; /* how often each may happen */
 };
 
@@ -72,7 +77,7 @@ struct frame {
 
 /* Clients, as the world knows them: who has what, told apart from what the steps believe. */
 struct clients {
-    uint8_t wish; /* the event that waits, plus one */
+    uint8_t wishes[CLIENTS]; /* events that wait, plus one, in the order in which they came */
     uint8_t readers;
     uint8_t is_alone;
     uint8_t is_done; /* of a node: its atomic was done at the home, and it does not know yet */
