@@ -26,11 +26,10 @@ enum cell {
 };
 #undef CELL
 
-#define TO(state) (1u << SPACE_CACHE_##state)
-#define STAY      (1u << SPACE_CACHE_STATES)
+#define TO(state)                (1u << SPACE_CACHE_##state)
+#define STAY                     (1u << SPACE_CACHE_STATES)
 #define ROW(name, becomes, what) [name] = {#name, what, becomes},
-static const struct space_row rows[CELLS] = {
-    SPACE_CACHE_TABLE(SPACE_NONE_OF, ROW, SPACE_NONE_OF)};
+static const struct space_row rows[CELLS] = {SPACE_CACHE_TABLE(SPACE_NONE_OF, ROW, SPACE_NONE_OF)};
 #undef ROW
 
 #define HANDLER(name, becomes, what) [name] = cache_##name,
@@ -42,8 +41,8 @@ static const uint8_t cells[SPACE_CACHE_STATES][SPACE_CACHE_EVENTS] = {
     SPACE_CACHE_TABLE(SPACE_NONE_OF, SPACE_NONE_OF, LINE)};
 #undef LINE
 
-#define WHOLE(name, what, ...)                                                \
-    _Static_assert(sizeof((uint8_t[]){__VA_ARGS__}) == SPACE_CACHE_EVENTS,    \
+#define WHOLE(name, what, ...)                                             \
+    _Static_assert(sizeof((uint8_t[]){__VA_ARGS__}) == SPACE_CACHE_EVENTS, \
                    "state " #name " says of each event what happens");
 SPACE_CACHE_TABLE(SPACE_NONE_OF, SPACE_NONE_OF, WHOLE)
 #undef WHOLE
@@ -421,8 +420,7 @@ static enum space_result cache_pass_over(struct step *step)
 /* After a term's beginning the home says it of all that was given up before. */
 static enum space_result cache_released(struct step *step)
 {
-    bool is_before =
-        step->line->epoch.term != step->cache->term && step->event->epoch.count == 0;
+    bool is_before = step->line->epoch.term != step->cache->term && step->event->epoch.count == 0;
 
     if (!is_mine(step) && !is_before) {
         return SPACE_REFUSED;

@@ -5,7 +5,8 @@
  * keeps to the protocol is there. All else is made of this: enumerations, names, dispatch, and the
  * tables of docs/spaces.md.
  *
- *   EVENT(name, from, has bytes, what)   DO(name, becomes, what)   STATE(name, what, a cell an event)
+ *   EVENT(name, from, has bytes, what)   DO(name, becomes, what)   STATE(name, what, a cell an
+ * event)
  */
 #ifndef SPACE_CACHE_TABLE_H
 #define SPACE_CACHE_TABLE_H

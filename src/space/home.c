@@ -10,8 +10,8 @@ enum cell {
 };
 #undef CELL
 
-#define TO(state) (1u << SPACE_HOME_##state)
-#define STAY      (1u << SPACE_HOME_STATES)
+#define TO(state)                (1u << SPACE_HOME_##state)
+#define STAY                     (1u << SPACE_HOME_STATES)
 #define ROW(name, becomes, what) [name] = {#name, what, becomes},
 static const struct space_row rows[CELLS] = {SPACE_HOME_TABLE(SPACE_NONE_OF, ROW, SPACE_NONE_OF)};
 #undef ROW
@@ -334,15 +334,12 @@ static bool is_state_valid(const struct space_entry *entry, const struct space_w
     case SPACE_HOME_LOST: return entry->seats == 0;
     case SPACE_HOME_SHARED: return entry->seats != 0;
     case SPACE_HOME_DIRTY: return is_one(entry->seats);
-    case SPACE_HOME_CLEARING:
-        return work->waits != 0 && work->waits == entry->seats;
+    case SPACE_HOME_CLEARING: return work->waits != 0 && work->waits == entry->seats;
     case SPACE_HOME_GRANTING:
-        return work->waits != 0 &&
-               (entry->seats & ~space_bit(work->asker)) == work->waits;
+        return work->waits != 0 && (entry->seats & ~space_bit(work->asker)) == work->waits;
     case SPACE_HOME_RECALLING: return is_one(entry->seats) && work->waits == entry->seats;
     case SPACE_HOME_DEMOTING: return is_one(work->waits) && (work->waits & ~entry->seats) == 0;
-    case SPACE_HOME_PASSING:
-        return is_one(entry->seats) && work->waits == space_bit(work->asker);
+    case SPACE_HOME_PASSING: return is_one(entry->seats) && work->waits == space_bit(work->asker);
     case SPACE_HOME_SHARING: return work->waits != 0;
     case SPACE_HOME_CLAIMED: return is_one(entry->seats);
     default: return true;

@@ -2,7 +2,8 @@
 /*
  * The side of a block's home, as a table; see cache_table.h.
  *
- *   EVENT(name, from, has bytes, what)   DO(name, becomes, what)   STATE(name, what, a cell an event)
+ *   EVENT(name, from, has bytes, what)   DO(name, becomes, what)   STATE(name, what, a cell an
+ * event)
  */
 #ifndef SPACE_HOME_TABLE_H
 #define SPACE_HOME_TABLE_H

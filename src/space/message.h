@@ -38,10 +38,10 @@ struct space_epoch {
  */
 struct space_message {
     uint8_t event;
-    uint8_t seat; /* in: who sent it; out: whom it is to */
-    uint8_t whom; /* of a forward: who asked; of CLAIM_LEFT: who was given it, or SPACE_NOBODY */
-    uint8_t why;  /* of REFUSE: enum space_home_state: FREED or LOST */
-    uint32_t term;            /* of the home, as the sender knows it */
+    uint8_t seat;  /* in: who sent it; out: whom it is to */
+    uint8_t whom;  /* of a forward: who asked; of CLAIM_LEFT: who was given it, or SPACE_NOBODY */
+    uint8_t why;   /* of REFUSE: enum space_home_state: FREED or LOST */
+    uint32_t term; /* of the home, as the sender knows it */
     struct space_epoch epoch; /* of the right that it is about; of a grant: that it gives */
     uint32_t frame;           /* of who asked: where the bytes are to go */
 };

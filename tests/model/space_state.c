@@ -29,13 +29,13 @@ struct stream {
 };
 
 /* A field, and what is written of it. */
-#define PUT(field, value)                                    \
-    do {                                                     \
-        if (stream->is_load) {                               \
-            (field) = *stream->at++;                         \
-        } else {                                             \
-            *stream->at++ = (uint8_t)(value);                \
-        }                                                    \
+#define PUT(field, value)                     \
+    do {                                      \
+        if (stream->is_load) {                \
+            (field) = *stream->at++;          \
+        } else {                              \
+            *stream->at++ = (uint8_t)(value); \
+        }                                     \
     } while (0)
 
 static uint8_t place_of(const struct stream *stream, uint8_t seat)
@@ -117,8 +117,7 @@ static void walk_line(struct stream *stream, uint32_t node, uint32_t block)
     struct frame *frame = &now.frames[node - 1][block];
 
     PUT(frame->is_last, frame->is_last);
-    PUT(frame->used,
-        frame->used == 0 ? 0 : stream->naming->block_places[frame->used - 1] + 1);
+    PUT(frame->used, frame->used == 0 ? 0 : stream->naming->block_places[frame->used - 1] + 1);
     PUT(line->state, line->state);
     PUT(line->wants_read, line->wants_read);
     PUT(line->wants_write, line->wants_write);
@@ -169,8 +168,7 @@ static void walk_note(struct stream *stream, struct note *note, uint32_t to)
     PUT(note->block, note->is_term ? 0 : stream->naming->block_places[note->block]);
     PUT(note->term, note->term);
     PUT(note->epoch_term, note->epoch_term);
-    PUT(note->count,
-        is_silent ? 0 : count_of(stream, note->block, note->epoch_term, note->count));
+    PUT(note->count, is_silent ? 0 : count_of(stream, note->block, note->epoch_term, note->count));
     PUT(note->frame, note->bytes != BYTES_NONE && to == HOME
                          ? stream->naming->block_places[note->frame]
                          : frame_of(stream, note->frame));
@@ -377,8 +375,8 @@ uint32_t world_save(uint8_t bytes[STATE_BYTES])
 
 void world_load(const uint8_t *bytes)
 {
-    struct stream stream = {.at = (uint8_t *)(uintptr_t)bytes, .is_load = true,
-                            .naming = as_they_are()};
+    struct stream stream = {
+        .at = (uint8_t *)(uintptr_t)bytes, .is_load = true, .naming = as_they_are()};
 
     memset(&now, 0, sizeof(now));
     walk(&stream);

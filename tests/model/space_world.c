@@ -200,8 +200,7 @@ static void send_block(uint32_t from, uint32_t block, const struct space_message
     world_claim(message->epoch.count < 250, "an epoch too many for this world");
     if (has_bytes) {
         note.bytes = BYTES_UNDER_WAY;
-        note.from_frame =
-            from == HOME ? (uint8_t)block : (uint8_t)line_of(from, block)->frame;
+        note.from_frame = from == HOME ? (uint8_t)block : (uint8_t)line_of(from, block)->frame;
         note.frame = message->seat == HOME ? (uint8_t)block : note.frame;
     }
     push(from, message->seat, &note);
@@ -260,8 +259,8 @@ static enum space_result step_home(uint32_t block, const struct space_message *m
 {
     uint8_t before = now.entries[block].state;
     struct space_out out;
-    enum space_result result = space_home_step(&now.term.home, &now.entries[block],
-                                               &now.works[block], message, &out);
+    enum space_result result =
+        space_home_step(&now.term.home, &now.entries[block], &now.works[block], message, &out);
 
     world_claim(result != SPACE_REFUSED, "a home refuses what nobody may say");
     if (result != SPACE_STALE) {
@@ -716,8 +715,8 @@ void world_do(const struct event *event)
 void world_begin(void)
 {
     memset(&now, 0, sizeof(now));
-    now.term.home = (struct space_home){.term = 1, .self = HOME, .members = members(),
-                                        .remembers = true};
+    now.term.home =
+        (struct space_home){.term = 1, .self = HOME, .members = members(), .remembers = true};
     now.term.is_open = true;
     now.crashes = rules.crashes;
     now.home_crashes = rules.home_crashes;
@@ -950,22 +949,22 @@ static void print_note(const struct note *note, uint32_t from, uint32_t to, cons
                  note->count);
     }
     print_message("#   %s %s %s from %s%s%s\n", receiver, what,
-                  note->is_term  ? terms[note->event]
-                  : to == HOME ? space_home_event_name(note->event)
-                               : space_cache_event_name(note->event),
+                  note->is_term ? terms[note->event]
+                  : to == HOME  ? space_home_event_name(note->event)
+                                : space_cache_event_name(note->event),
                   sender, of, note->bytes == BYTES_LANDED ? ", landed before" : "");
 }
 
 static void print_state(void)
 {
     for (uint32_t b = 0; b < rules.blocks; b++) {
-        print_message("#       block %u: home %s%s", b,
-                      space_home_state_name(now.entries[b].state),
+        print_message("#       block %u: home %s%s", b, space_home_state_name(now.entries[b].state),
                       now.home_last[b] ? "*" : "");
         for (uint32_t n = 1; n <= rules.caches; n++) {
             const struct space_line *line = line_of(n, b);
 
-            print_message(", %u %s%s%s", n, is_dead(n) ? "dead" : space_cache_state_name(line->state),
+            print_message(", %u %s%s%s", n,
+                          is_dead(n) ? "dead" : space_cache_state_name(line->state),
                           space_line_has_frame(line) && reads_last(n, b) ? "*" : "",
                           line->owed != 0 ? " (owes)" : "");
         }
@@ -985,7 +984,9 @@ void world_print(const struct event *event)
                                        : space_cache_event_name(event->c),
                       event->b);
         break;
-    case EVENT_UNLOCK: print_message("#   a client of %s: UNLOCK block %u\n", node, event->b); break;
+    case EVENT_UNLOCK:
+        print_message("#   a client of %s: UNLOCK block %u\n", node, event->b);
+        break;
     case EVENT_EVICT: print_message("#   %s: EVICT block %u\n", node, event->b); break;
     case EVENT_ALLOC: print_message("#   the home: ALLOC block %u\n", event->b); break;
     case EVENT_CRASH: print_message("#   %s crashes\n", node); break;

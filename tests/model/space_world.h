@@ -59,10 +59,10 @@ struct note {
     uint8_t is_term; /* of a term, not of a block: `event` is of enum space_term_event */
     uint8_t event, whom, why, block, term;
     uint8_t epoch_term, count;
-    uint8_t frame;       /* of who asked */
-    uint8_t bytes;       /* enum bytes_state */
-    uint8_t from_frame;  /* at who sent it; of the home: the block */
-    uint8_t is_last;     /* from_frame is NO_FRAME */
+    uint8_t frame;      /* of who asked */
+    uint8_t bytes;      /* enum bytes_state */
+    uint8_t from_frame; /* at who sent it; of the home: the block */
+    uint8_t is_last;    /* from_frame is NO_FRAME */
 };
 
 struct channel {
@@ -93,8 +93,8 @@ struct world {
     uint8_t home_last[BLOCKS]; /* the home's bytes are the last */
     struct clients clients[NODES][BLOCKS];
     struct channel channels[NODES][NODES];
-    uint8_t dead;   /* bits of nodes, */
-    uint8_t unseen; /* and of those, who is a member by the home's view */
+    uint8_t dead;                  /* bits of nodes, */
+    uint8_t unseen;                /* and of those, who is a member by the home's view */
     uint8_t crashes, home_crashes; /* left */
 };
 
