@@ -162,7 +162,9 @@ void home_end(struct home_step *step, uint8_t state)
 
     work->waits = work->leaving = work->left = 0;
     work->frame = 0;
-    work->asker = work->ask = work->left_to = 0;
+    work->asker = work->ask = work->owner = work->leaver = work->left_to = 0;
+    work->owned = work->left_by = (struct space_epoch){0};
+    work->is_ours = false;
     home_become(step, state);
 }
 

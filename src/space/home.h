@@ -27,6 +27,7 @@ enum space_home_state {
 /* What holds for all blocks of a home. */
 struct space_home {
     uint32_t term;
+    uint32_t before;  /* the term before */
     uint8_t self;     /* its seat */
     bool remembers;   /* what it did in the term before: else it was started anew */
     uint64_t members; /* seats of this term, its own among them */
@@ -50,11 +51,18 @@ _Static_assert(sizeof(struct space_entry) == 16, "what a block costs at its home
 struct space_work {
     uint64_t waits;   /* whose answer it waits for */
     uint64_t leaving; /* SHARING: who is to be told RELEASE at its end */
-    uint64_t left;    /* BARE, CLAIMED: who claims to have given it up */
+    uint64_t left;    /* a new term: who claims to have given it up */
     uint32_t frame;   /* of who asked */
     uint8_t asker;    /* whom it is under way for: a seat, or SPACE_NOBODY; of a busy state */
     uint8_t ask;      /* enum space_home_event: what for */
-    uint8_t left_to;
+    /* BARE: what the home remembers: who had it last, by which right, and whether the bytes here
+     * are those that it was given. SPACE_NOBODY: nothing. */
+    uint8_t owner;
+    bool is_ours;
+    struct space_epoch owned;
+    /* BARE: of those that gave it up, who had it last, by which right, and whom it gave it to. */
+    uint8_t leaver, left_to;
+    struct space_epoch left_by;
     bool is_turn; /* what waits at the home itself has its turn, until YIELD */
     uint8_t queued;
     uint8_t queue[SPACE_SEATS]; /* seats, the next one first */

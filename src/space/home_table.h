@@ -74,9 +74,9 @@
     DO(claimed_shared, STAY,                            "noted")                                        \
     DO(claimed_dirty, TO(CLAIMED),                      "noted")                                        \
     DO(claimed_left,  STAY,                             "noted")                                        \
-    DO(rebuilt,       TO(UNSHARED) | TO(SHARED), "who waits is next")                            \
+    DO(rebuilt,       TO(UNSHARED) | TO(SHARED), "RELEASE to who gave it up; then who waits is next") \
     DO(rebuilt_owned, TO(DIRTY),                 "RELEASE to who gave it up; then who waits is next") \
-    DO(rebuilt_bare,  TO(DEMOTING) | TO(DIRTY) | TO(LOST) , "FETCH_SHARED to one who shares it; or RESTORE to who gave it up; or it is lost; RELEASE to others who gave it up") \
+    DO(rebuilt_bare,  TO(DEMOTING) | TO(DIRTY) | TO(UNSHARED) | TO(LOST), "FETCH_SHARED to one who shares it; or RESTORE to who had it last, and gave it up; or it is here, as that one never took it; or it is lost; RELEASE to others who gave it up") \
                                                                                                         \
 /*                                            READ       WRITE       LOCK_READ  LOCK_WRITE  UNLOCK  FREE       ALLOC  YIELD  ASK_READ      ASK_WRITE      ASK_ATOMIC ACK    BYTES         GOT         EVICT        WRITE_BACK   CLAIM_SHARED    CLAIM_DIRTY    CLAIM_LEFT    REBUILD          REBUILT */ \
     STATE(UNSHARED,   "the bytes are here",   read_here, write_here, lock_read, lock_write, unlock, free_here, no,    yield, share,        own,           perform,   no,    no,           no,         no,          no,          no,             no,            no,           rebuild,         stay)          \
@@ -90,7 +90,7 @@
     STATE(SHARING,    "to SHARED: the owner gives another a copy", wait, wait, wait, wait,  no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   no,    shared_bytes, shared_got, shared_left, shared_back, no,             no,            no,           rebuild_sharing, no)            \
     STATE(GRANTING,   "to DIRTY: copies are given up", read_here, wait, wait,   wait,       no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   acked, no,           no,         acked_left,  no,          no,             no,            no,           rebuild,         no)            \
     STATE(PASSING,    "to DIRTY: the owner gives it to another", wait, wait, wait, wait,    no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   no,    no,           passed,     no,          passed_back, no,             no,            no,           rebuild_bare,    no)            \
-    STATE(REBUILDING, "a new term: the bytes here are good", wait, wait, wait,  wait,       unlock, wait,      no,    no,    no,           no,            no,        no,    no,           no,         no,          no,          claimed_shared, no,            no,           rebuild,         rebuilt)       \
+    STATE(REBUILDING, "a new term: the bytes here are good", wait, wait, wait,  wait,       unlock, wait,      no,    no,    no,           no,            no,        no,    no,           no,         no,          no,          claimed_shared, no,            claimed_left,           rebuild,         rebuilt)       \
     STATE(BARE,       "a new term: they are not", wait,  wait,       wait,      wait,       no,     wait,      no,    no,    no,           no,            no,        no,    no,           no,         no,          no,          claimed_shared, claimed_dirty, claimed_left, rebuild_bare,    rebuilt_bare)  \
     STATE(CLAIMED,    "a new term: one node has it", wait, wait,     wait,      wait,       no,     wait,      no,    no,    no,           no,            no,        no,    no,           no,         no,          no,          no,             no,            claimed_left, rebuild_bare,    rebuilt_owned)
 /* clang-format on */

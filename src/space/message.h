@@ -25,8 +25,8 @@ enum space_from {
 
 /*
  * Of a right to a block: how often its home has begun anew, and how often the right to it was
- * given in that time to one alone, or to the first of several. Two that are not equal are never of
- * the same right.
+ * given in that time to one alone, or to the first of several. Of two that are not equal the later
+ * one is of a right that was given later.
  */
 struct space_epoch {
     uint32_t term, count;
@@ -85,6 +85,11 @@ struct space_row {
 static inline bool space_epoch_equal(struct space_epoch a, struct space_epoch b)
 {
     return a.term == b.term && a.count == b.count;
+}
+
+static inline bool space_epoch_is_before(struct space_epoch a, struct space_epoch b)
+{
+    return a.term != b.term ? a.term < b.term : a.count < b.count;
 }
 
 static inline uint64_t space_bit(uint8_t seat)

@@ -7,6 +7,7 @@
 void space_term_begin(struct space_term *term, uint32_t number, uint64_t members, bool remembers)
 {
     NIGH_ASSERT(number > term->home.term && space_set_has(members, term->home.self));
+    term->home.before = term->home.term;
     term->home.term = number;
     term->home.members = members;
     term->home.remembers = remembers;

@@ -381,6 +381,18 @@ static void the_home_crashes(void **state)
     explore("2 nodes, 1 block, the home crashes", &with, 1);
 }
 
+static void a_link_breaks(void **state)
+{
+    const struct rules with = {.caches = 2,
+                               .blocks = 1,
+                               .frames = 1,
+                               .breaks = 1,
+                               .with = ALL_ACCESS | WITH_ATOMICS | WITH_LANDINGS};
+
+    (void)state;
+    explore("2 nodes, 1 block, a link breaks", &with, 1);
+}
+
 static void one_of_three_nodes_crashes(void **state)
 {
     const struct rules with = {
@@ -397,6 +409,7 @@ static void all_may_crash(void **state)
                                .frames = 1,
                                .crashes = 2,
                                .home_crashes = 1,
+                               .breaks = 1,
                                .with = ALL_ASKS | WITH_LANDINGS};
 
     (void)state;
@@ -460,6 +473,7 @@ int main(void)
         cmocka_unit_test(three_nodes_and_a_block),
         cmocka_unit_test(a_node_crashes),
         cmocka_unit_test(the_home_crashes),
+        cmocka_unit_test(a_link_breaks),
         cmocka_unit_test(one_of_three_nodes_crashes),
         cmocka_unit_test(all_may_crash),
         cmocka_unit_test(two_clients_of_each_node),

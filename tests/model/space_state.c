@@ -66,9 +66,18 @@ static uint8_t count_of(const struct stream *stream, uint32_t block, uint32_t te
                                                    : stream->counts[block][term][count];
 }
 
+static void walk_down(struct stream *stream)
+{
+    uint8_t a = place_of(stream, now.down[0]), b = place_of(stream, now.down[1]);
+
+    PUT(now.down[0], a < b ? a : b);
+    PUT(now.down[1], a < b ? b : a);
+}
+
 static void walk_term(struct stream *stream)
 {
     PUT(now.term.home.term, now.term.home.term);
+    PUT(now.term.home.before, now.term.home.before);
     PUT(now.term.home.members, places_of(stream, now.term.home.members));
     PUT(now.term.home.remembers, now.term.home.remembers);
     PUT(now.term.waits, places_of(stream, now.term.waits));
@@ -77,17 +86,28 @@ static void walk_term(struct stream *stream)
     PUT(now.unseen, places_of(stream, now.unseen));
     PUT(now.crashes, now.crashes);
     PUT(now.home_crashes, now.home_crashes);
+    PUT(now.breaks, now.breaks);
+    walk_down(stream);
 }
 
-static void walk_work(struct stream *stream, struct space_work *work)
+static void walk_work(struct stream *stream, uint32_t block)
 {
+    struct space_work *work = &now.works[block];
+
     PUT(work->waits, places_of(stream, work->waits));
     PUT(work->leaving, places_of(stream, work->leaving));
     PUT(work->left, places_of(stream, work->left));
     PUT(work->frame, frame_of(stream, work->frame));
     PUT(work->asker, place_of(stream, work->asker));
     PUT(work->ask, work->ask);
+    PUT(work->owner, place_of(stream, work->owner));
+    PUT(work->leaver, place_of(stream, work->leaver));
     PUT(work->left_to, place_of(stream, work->left_to));
+    PUT(work->is_ours, work->is_ours);
+    PUT(work->owned.term, work->owned.term);
+    PUT(work->owned.count, count_of(stream, block, work->owned.term, work->owned.count));
+    PUT(work->left_by.term, work->left_by.term);
+    PUT(work->left_by.count, count_of(stream, block, work->left_by.term, work->left_by.count));
     PUT(work->queued, work->queued);
     for (uint32_t n = 0; n < work->queued; n++) {
         uint8_t seat;
@@ -108,7 +128,7 @@ static void walk_entry(struct stream *stream, uint32_t block)
     PUT(entry->state, entry->state);
     PUT(entry->holds, entry->holds);
     PUT(now.home_last[block], now.home_last[block]);
-    walk_work(stream, &now.works[block]);
+    walk_work(stream, block);
 }
 
 static void walk_line(struct stream *stream, uint32_t node, uint32_t block)
@@ -250,6 +270,8 @@ static void find_counts(uint8_t counts[BLOCKS][TERMS][COUNTS])
 
     for (uint32_t b = 0; b < rules.blocks; b++) {
         note_counts(seen, most, b, now.term.home.term, now.entries[b].count);
+        note_counts(seen, most, b, now.works[b].owned.term, now.works[b].owned.count);
+        note_counts(seen, most, b, now.works[b].left_by.term, now.works[b].left_by.count);
         for (uint32_t n = 0; n < rules.caches; n++) {
             note_counts(seen, most, b, now.lines[n][b].epoch.term, now.lines[n][b].epoch.count);
         }

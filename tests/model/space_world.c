@@ -136,13 +136,24 @@ static void land(uint32_t from, uint32_t to, struct note *note)
     }
 }
 
+static bool is_any_down(void)
+{
+    return now.down[0] != now.down[1];
+}
+
+static bool is_down(uint32_t a, uint32_t b)
+{
+    return is_any_down() && (a == now.down[0] || a == now.down[1]) &&
+           (b == now.down[0] || b == now.down[1]);
+}
+
 /* ---- channels ------------------------------------------------------------- */
 
 static void push(uint32_t from, uint32_t to, const struct note *note)
 {
     struct channel *channel = &now.channels[from][to];
 
-    if (is_dead(to)) {
+    if (is_dead(to) || is_down(from, to)) {
         return;
     }
     world_claim(channel->count < DEPTH, "a channel is full");
@@ -499,6 +510,9 @@ static void open_term(void)
         (void)step_home(b, &message);
         world_claim(now.entries[b].state != SPACE_HOME_LOST || !is_somewhere(b),
                     "what is there is lost");
+        world_claim(now.entries[b].state != SPACE_HOME_LOST || rules.crashes > 0 ||
+                        rules.home_crashes > 0,
+                    "what nobody died of is lost");
     }
     space_term_open(&now.term);
     for (uint32_t n = 1; n <= rules.caches; n++) {
@@ -522,6 +536,7 @@ static void begin_term(bool remembers)
 {
     space_term_begin(&now.term, now.term.home.term + 1, members(), remembers);
     now.unseen = 0;
+    now.down[0] = now.down[1] = 0;
     for (uint32_t b = 0; b < rules.blocks; b++) {
         struct space_message message = here(HOME, SPACE_HOME_REBUILD);
 
@@ -581,9 +596,18 @@ static void crash_home(void)
     memset(now.works, 0, sizeof(now.works));
     for (uint32_t b = 0; b < rules.blocks; b++) {
         now.entries[b] = (struct space_entry){.state = SPACE_HOME_BARE};
-        now.works[b].asker = SPACE_NOBODY;
+        now.works[b].asker = now.works[b].owner = now.works[b].leaver = SPACE_NOBODY;
     }
     begin_term(false);
+}
+
+static void break_link(uint8_t a, uint8_t b)
+{
+    destroy(a, b);
+    destroy(b, a);
+    now.down[0] = a;
+    now.down[1] = b;
+    now.breaks--;
 }
 
 static void view(void)
@@ -700,6 +724,7 @@ void world_do(const struct event *event)
         break;
     case EVENT_CRASH: crash(event->a); break;
     case EVENT_CRASH_HOME: crash_home(); break;
+    case EVENT_BREAK: break_link(event->a, event->b); break;
     case EVENT_DELIVER: deliver(event->a, event->b); break;
     case EVENT_LAND: land_first(event->a, event->b); break;
     case EVENT_VIEW: view(); break;
@@ -720,6 +745,7 @@ void world_begin(void)
     now.term.is_open = true;
     now.crashes = rules.crashes;
     now.home_crashes = rules.home_crashes;
+    now.breaks = rules.breaks;
     for (uint32_t n = 1; n <= rules.caches; n++) {
         now.members[n - 1].cache =
             (struct space_cache){.term = 1, .self = (uint8_t)n, .home = HOME, .is_open = true};
@@ -795,6 +821,13 @@ static void list_issued(struct event *events, uint32_t *count)
             add(events, count, EVENT_CRASH, n, 0, 0);
         }
     }
+    for (uint32_t n = 0; n <= rules.caches && now.breaks > 0 && !is_any_down(); n++) {
+        for (uint32_t to = n + 1; to <= rules.caches; to++) {
+            if (!is_dead(n) && !is_dead(to)) {
+                add(events, count, EVENT_BREAK, n, to, 0);
+            }
+        }
+    }
     if (now.home_crashes > 0) {
         add(events, count, EVENT_CRASH_HOME, HOME, 0, 0);
     }
@@ -838,7 +871,7 @@ uint32_t world_list(struct event *events, uint32_t *progress)
             add(events, &count, EVENT_RESET, HOME, n, 0);
         }
     }
-    if (now.unseen != 0) {
+    if (now.unseen != 0 || is_any_down()) {
         add(events, &count, EVENT_VIEW, HOME, 0, 0);
     }
     return count;
@@ -898,7 +931,7 @@ void world_check(void)
 
 bool world_is_quiet(void)
 {
-    if (!now.term.is_open || now.unseen != 0) {
+    if (!now.term.is_open || now.unseen != 0 || is_any_down()) {
         return false;
     }
     for (uint32_t n = 0; n <= rules.caches; n++) {
@@ -991,6 +1024,9 @@ void world_print(const struct event *event)
     case EVENT_ALLOC: print_message("#   the home: ALLOC block %u\n", event->b); break;
     case EVENT_CRASH: print_message("#   %s crashes\n", node); break;
     case EVENT_CRASH_HOME: print_message("#   the home crashes, and is there again\n"); break;
+    case EVENT_BREAK:
+        print_message("#   the link of %s and node %u breaks\n", node, event->b);
+        break;
     case EVENT_DELIVER:
         print_note(&now.channels[event->a][event->b].notes[0], event->a, event->b, "takes");
         break;
@@ -1003,7 +1039,7 @@ void world_print(const struct event *event)
             }
         }
         break;
-    case EVENT_VIEW: print_message("#   the home learns who is gone\n"); break;
+    case EVENT_VIEW: print_message("#   the home learns of it, and begins a term\n"); break;
     case EVENT_RESET: print_message("#   node %u hears the old home no more\n", event->b); break;
     case EVENT_CLAIMED: print_message("#   %s has claimed all\n", node); break;
     default: break;

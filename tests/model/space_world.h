@@ -42,8 +42,8 @@
 struct rules {
     uint8_t caches, blocks, frames; /* frames: of each cache; 1, or as many as blocks */
     uint16_t with;
-    uint8_t clients;               /* of each node, that wait at once */
-    uint8_t crashes, home_crashes; /* how often each may happen */
+    uint8_t clients;                       /* of each node, that wait at once */
+    uint8_t crashes, home_crashes, breaks; /* how often each may happen */
 };
 
 enum bytes_state {
@@ -93,9 +93,10 @@ struct world {
     uint8_t home_last[BLOCKS]; /* the home's bytes are the last */
     struct clients clients[NODES][BLOCKS];
     struct channel channels[NODES][NODES];
-    uint8_t dead;                  /* bits of nodes, */
-    uint8_t unseen;                /* and of those, who is a member by the home's view */
-    uint8_t crashes, home_crashes; /* left */
+    uint8_t dead;    /* bits of nodes, */
+    uint8_t unseen;  /* and of those, who is a member by the home's view */
+    uint8_t down[2]; /* two nodes whose link broke, until the home's next term; the same: none */
+    uint8_t crashes, home_crashes, breaks; /* left */
 };
 
 enum event_kind {
@@ -105,6 +106,7 @@ enum event_kind {
     EVENT_ALLOC,  /* -, block */
     EVENT_CRASH,  /* node */
     EVENT_CRASH_HOME,
+    EVENT_BREAK, /* node, node: a link, and all that is on its way there is lost */
     /* From here on what comes by itself. */
     EVENT_DELIVER, /* from, to */
     EVENT_LAND,    /* from, to: the first that has not landed */

@@ -206,7 +206,7 @@ static struct block block_in(uint8_t state)
     default: break;
     }
     if (state == SPACE_HOME_REBUILDING || state == SPACE_HOME_BARE || state == SPACE_HOME_CLAIMED) {
-        block.work.asker = SPACE_NOBODY;
+        block.work.asker = block.work.owner = block.work.leaver = SPACE_NOBODY;
     }
     return block;
 }
