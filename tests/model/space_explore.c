@@ -9,7 +9,7 @@
  * state, if clients want nothing new, all ends: nobody waits, nothing is under way. And every cell
  * of the tables that is not a hole was stepped into.
  *
- * $NIGH_STATES: how many states an exploration that has no end looks at.
+ * $NIGH_BUDGET_SECONDS: for so long those go on, about, that are not looked at whole.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +21,10 @@
 #include "space_world.h"
 #include "support/support.h"
 
-#define STATES_WHOLE   12000000u /* more than any exploration with an end has */
-#define STATES_DEFAULT 400000u
-#define NOBODY         UINT32_MAX
+#define STATES_WHOLE    3000000u /* more than any exploration with an end has */
+#define STATES_DEFAULT  400000u  /* where one that is not looked at whole stops */
+#define STATES_A_SECOND 20000u   /* of a budget, of each of these */
+#define STATES_MOST     (1u << 26)
 
 /* A state that was reached: how. */
 struct reached {
@@ -281,9 +282,9 @@ static void tear_down(void)
 /* How many states an exploration without an end looks at. */
 static uint32_t budget(void)
 {
-    const char *text = getenv("NIGH_STATES");
+    uint64_t states = support_budget_ms(0) / 1000 * STATES_A_SECOND;
 
-    return text == NULL ? STATES_DEFAULT : (uint32_t)strtoul(text, NULL, 10);
+    return (uint32_t)min_u64(max_u64(states, STATES_DEFAULT), STATES_MOST);
 }
 
 /* `least`: states there are at least; 0: more than there is time for. */
@@ -331,7 +332,7 @@ static void two_nodes_and_two_blocks_in_one_frame(void **state)
         .caches = 2, .blocks = 2, .frames = 1, .with = ALL_ACCESS | WITH_ATOMICS};
 
     (void)state;
-    explore("2 nodes, 2 blocks, 1 frame each", &with, 1);
+    explore("2 nodes, 2 blocks, 1 frame each", &with, 1200000);
 }
 
 /* Not all of it: as far as so many states go. */
@@ -348,7 +349,7 @@ static void two_nodes_that_hold_a_block(void **state)
     const struct rules with = {.caches = 2, .blocks = 1, .frames = 1, .with = ALL_ASKS};
 
     (void)state;
-    explore("2 nodes, 1 block, all that can be asked", &with, 1);
+    explore("2 nodes, 1 block, all that can be asked", &with, 250000);
 }
 
 static void three_nodes_and_a_block(void **state)
@@ -357,7 +358,7 @@ static void three_nodes_and_a_block(void **state)
         .caches = 3, .blocks = 1, .frames = 1, .with = ALL_ACCESS | WITH_ATOMICS};
 
     (void)state;
-    explore("3 nodes, 1 block", &with, 1);
+    explore("3 nodes, 1 block", &with, 900000);
 }
 
 static void a_node_crashes(void **state)
@@ -366,7 +367,7 @@ static void a_node_crashes(void **state)
         .caches = 2, .blocks = 1, .frames = 1, .crashes = 1, .with = ALL_ASKS | WITH_LANDINGS};
 
     (void)state;
-    explore("2 nodes, 1 block, one crashes", &with, 1);
+    explore("2 nodes, 1 block, one crashes", &with, 330000);
 }
 
 static void the_home_crashes(void **state)
@@ -378,7 +379,7 @@ static void the_home_crashes(void **state)
                                .with = ALL_ACCESS | WITH_ATOMICS | WITH_LANDINGS};
 
     (void)state;
-    explore("2 nodes, 1 block, the home crashes", &with, 1);
+    explore("2 nodes, 1 block, the home crashes", &with, 480000);
 }
 
 static void a_link_breaks(void **state)
@@ -390,7 +391,7 @@ static void a_link_breaks(void **state)
                                .with = ALL_ACCESS | WITH_ATOMICS | WITH_LANDINGS};
 
     (void)state;
-    explore("2 nodes, 1 block, a link breaks", &with, 1);
+    explore("2 nodes, 1 block, a link breaks", &with, 450000);
 }
 
 static void one_of_three_nodes_crashes(void **state)
