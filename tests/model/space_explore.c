@@ -344,6 +344,17 @@ static void two_nodes_and_two_blocks(void **state)
     explore("2 nodes, 2 blocks", &with, 0);
 }
 
+static void nodes_that_only_read(void **state)
+{
+    const struct rules with = {.caches = 3,
+                               .blocks = 1,
+                               .frames = 1,
+                               .with = WITH_READS | WITH_EVICTIONS | WITH_HOME};
+
+    (void)state;
+    explore("3 nodes that read, 1 block, and its home writes", &with, 1);
+}
+
 static void two_nodes_that_hold_a_block(void **state)
 {
     const struct rules with = {.caches = 2, .blocks = 1, .frames = 1, .with = ALL_ASKS};
@@ -468,6 +479,7 @@ static void no_row_is_unreachable(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes_that_only_read),
         cmocka_unit_test(two_nodes_that_hold_a_block),
         cmocka_unit_test(two_nodes_and_two_blocks_in_one_frame),
         cmocka_unit_test(two_nodes_and_two_blocks),
