@@ -195,7 +195,7 @@ static enum space_result cache_lock_write(struct step *step)
     return SPACE_DONE;
 }
 
-static enum space_result cache_unlock(struct step *step)
+static enum space_result unlock(struct step *step)
 {
     struct space_line *line = step->line;
     struct space_message owed = {.event = line->owed,
@@ -220,6 +220,16 @@ static enum space_result cache_unlock(struct step *step)
     }
     wake(step);
     return SPACE_DONE;
+}
+
+static enum space_result cache_unlock_shared(struct step *step)
+{
+    return unlock(step);
+}
+
+static enum space_result cache_unlock_dirty(struct step *step)
+{
+    return unlock(step);
 }
 
 static bool may_evict(const struct step *step)

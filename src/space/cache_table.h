@@ -45,7 +45,8 @@
     DO(write_hit,      STAY,                          "done, or waits for who holds it")                \
     DO(lock_read,      STAY,                          "held, or waits: for who holds it alone, for a writer here, or as another node waits") \
     DO(lock_write,     STAY,                          "held, or waits for who holds it")                \
-    DO(unlock,         STAY | TO(INVALID) | TO(SHARED) | TO(WRITING_BACK) | TO(HANDED), "the last one: what the home was owed comes first, then who waits here") \
+    DO(unlock_shared,  STAY | TO(INVALID),            "the last one: what the home was owed comes first, then who waits here") \
+    DO(unlock_dirty,   STAY | TO(SHARED) | TO(WRITING_BACK) | TO(HANDED), "the last one: what the home was owed comes first, then who waits here") \
     DO(evict,          STAY | TO(EVICTING),           "EVICT, unless it is held")                       \
     DO(evict_dirty,    STAY | TO(WRITING_BACK),       "WRITE_BACK, unless it is held")                  \
     DO(keep,           STAY,                          "not now")                                        \
@@ -75,8 +76,8 @@
                                                                                                         \
 /*                                             READ      WRITE        ATOMIC       LOCK_READ  LOCK_WRITE   UNLOCK  EVICT        SHARE        OWN         UPGRADE       INVALIDATE     FETCH_SHARED FETCH_INVALIDATE READ_FORWARD WRITE_FORWARD RELEASE   REFUSE   ATOMIC_DONE  RESTORE   ADOPT         OPEN */ \
     STATE(INVALID,      "nothing is here",     ask_read, ask_write,   ask_atomic,  ask_read,  ask_write,   no,     no,          no,          no,         no,           no,            no,          no,              no,          no,           no,       no,      no,          no,       stay,         go_on)  \
-    STATE(SHARED,       "to read",             read_hit, ask_upgrade, ask_upgrade, lock_read, ask_upgrade, unlock, evict,       no,          no,         no,           invalidate,    tell_bytes,  no,              no,          no,           no,       no,      no,          no,       claim_shared, go_on)  \
-    STATE(DIRTY,        "to read and write",   read_hit, write_hit,   write_hit,   lock_read, lock_write,  unlock, evict_dirty, no,          no,         no,           no,            demote,      write_back,      share_on,    hand_on,      no,       no,      no,          no,       claim_dirty,  go_on)  \
+    STATE(SHARED,       "to read",             read_hit, ask_upgrade, ask_upgrade, lock_read, ask_upgrade, unlock_shared, evict,       no,          no,         no,           invalidate,    tell_bytes,  no,              no,          no,           no,       no,      no,          no,       claim_shared, go_on)  \
+    STATE(DIRTY,        "to read and write",   read_hit, write_hit,   write_hit,   lock_read, lock_write,  unlock_dirty, evict_dirty, no,          no,         no,           no,            demote,      write_back,      share_on,    hand_on,      no,       no,      no,          no,       claim_dirty,  go_on)  \
     STATE(TO_SHARED,    "asked, to read",      wait,     wait,        wait,        wait,      wait,        no,     keep,        take_shared, no,         no,           no,            no,          no,              no,          no,           no,       refused, no,          no,       lend,         no)     \
     STATE(TO_DIRTY,     "asked, to write",     wait,     wait,        wait,        wait,      wait,        no,     keep,        no,          take_dirty, no,           no,            no,          no,              no,          no,           no,       refused, no,          no,       lend,         no)     \
     STATE(UPGRADING,    "to read; asked, to write", read_hit, wait,   wait,        wait,      wait,        no,     keep,        no,          no,         take_upgrade, invalidate_on, no,          no,              no,          no,           no,       no,      no,          no,       claim_shared, no)     \

@@ -68,7 +68,7 @@ static void clear_one(struct home_step *step)
     }
 }
 
-enum space_result home_acked(struct home_step *step)
+static enum space_result acked(struct home_step *step)
 {
     if (!is_awaited(step)) {
         return SPACE_REFUSED;
@@ -78,7 +78,7 @@ enum space_result home_acked(struct home_step *step)
 }
 
 /* What it was asked for crossed this, and is answered by it. */
-enum space_result home_acked_left(struct home_step *step)
+static enum space_result acked_left(struct home_step *step)
 {
     if (!is_awaited(step)) {
         return SPACE_REFUSED;
@@ -86,6 +86,26 @@ enum space_result home_acked_left(struct home_step *step)
     release(step, step->event->seat);
     clear_one(step);
     return SPACE_DONE;
+}
+
+enum space_result home_cleared(struct home_step *step)
+{
+    return acked(step);
+}
+
+enum space_result home_granted(struct home_step *step)
+{
+    return acked(step);
+}
+
+enum space_result home_cleared_left(struct home_step *step)
+{
+    return acked_left(step);
+}
+
+enum space_result home_granted_left(struct home_step *step)
+{
+    return acked_left(step);
 }
 
 enum space_result home_recalled(struct home_step *step)
@@ -124,6 +144,12 @@ enum space_result home_left(struct home_step *step)
     return SPACE_DONE;
 }
 
+/* Others than the one that tells the home the bytes. */
+enum space_result home_left_too(struct home_step *step)
+{
+    return home_left(step);
+}
+
 /* ---- several read it ------------------------------------------------------ */
 
 enum space_result home_demoted(struct home_step *step)
@@ -152,7 +178,8 @@ static void share_one(struct home_step *step)
     }
     home_say_all(step, SPACE_CACHE_RELEASE, work->leaving);
     entry->seats &= ~work->leaving;
-    home_end(step, entry->seats != 0 ? SPACE_HOME_SHARED : SPACE_HOME_UNSHARED);
+    NIGH_ASSERT(entry->seats != 0); /* who answered last has said nothing since */
+    home_end(step, SPACE_HOME_SHARED);
 }
 
 enum space_result home_shared_bytes(struct home_step *step)

@@ -45,8 +45,8 @@
     DO(yield,         STAY,                             "who waits is next")                            \
     DO(gone,          STAY,                             "there is no such block")                       \
     DO(clear,         STAY | TO(CLEARING),              "INVALIDATE to all who share it; or waits")     \
-    DO(fetch,         STAY | TO(DEMOTING),              "FETCH_SHARED to the owner")                    \
-    DO(recall,        STAY | TO(RECALLING),             "FETCH_INVALIDATE to the owner")                \
+    DO(fetch,         TO(DEMOTING),              "FETCH_SHARED to the owner")                    \
+    DO(recall,        TO(RECALLING),             "FETCH_INVALIDATE to the owner")                \
     DO(share,         STAY | TO(SHARED),                "SHARE; or waits")                              \
     DO(own,           STAY | TO(DIRTY),                 "OWN; or waits")                                \
     DO(perform,       STAY,                             "ATOMIC_DONE; or waits")                        \
@@ -55,17 +55,20 @@
     DO(forward_write, TO(PASSING),                      "WRITE_FORWARD to the owner")                   \
     DO(queue_ask,       STAY,                             "waits in the queue")                           \
     DO(refuse,        STAY,                             "REFUSE")                                       \
-    DO(acked,         STAY | TO(UNSHARED) | TO(DIRTY),  "the last one: OWN or UPGRADE, ATOMIC_DONE, or wakes; then who waits is next") \
-    DO(acked_left,    STAY | TO(UNSHARED) | TO(DIRTY),  "RELEASE; and as ACK")                          \
+    DO(cleared,       STAY | TO(UNSHARED), "the last one: ATOMIC_DONE, or wakes; then who waits is next") \
+    DO(granted,       STAY | TO(DIRTY), "the last one: OWN, or UPGRADE; then who waits is next") \
+    DO(cleared_left,  STAY | TO(UNSHARED), "RELEASE; and as ACK") \
+    DO(granted_left,  STAY | TO(DIRTY), "RELEASE; and as ACK") \
     DO(demoted,       TO(SHARED),                "wakes; then who waits is next")                \
-    DO(shared_bytes,  STAY | TO(SHARED) | TO(UNSHARED), "with GOT, too: who waits is next")             \
-    DO(shared_got,    STAY | TO(SHARED) | TO(UNSHARED), "with BYTES, too: who waits is next")           \
+    DO(shared_bytes,  STAY | TO(SHARED), "with GOT, too: who waits is next")             \
+    DO(shared_got,    STAY | TO(SHARED), "with BYTES, too: who waits is next")           \
     DO(shared_back,   TO(SHARED),                "SHARE, RELEASE; then who waits is next")       \
     DO(shared_left,   STAY,                             "RELEASE, when all is done")                    \
     DO(passed,        TO(DIRTY),                 "RELEASE to who had it; then who waits is next") \
     DO(passed_back,   TO(DIRTY),                 "OWN, RELEASE; then who waits is next")         \
     DO(recalled,      TO(UNSHARED),              "RELEASE; ATOMIC_DONE, or wakes; then who waits is next") \
     DO(left,          STAY | TO(UNSHARED),              "RELEASE")                                      \
+    DO(left_too,      STAY, "RELEASE") \
     DO(came_back,     TO(UNSHARED),                     "RELEASE")                                      \
     DO(rebuild,       TO(REBUILDING),                   "what was under way is forgotten")              \
     DO(rebuild_bare,  TO(BARE),                         "likewise; the bytes here are not good")        \
@@ -84,11 +87,11 @@
     STATE(DIRTY,      "one node has it",      fetch,     recall,     fetch,     recall,     no,     recall,    no,    no,    forward_read, forward_write, recall,    no,    no,           no,         no,          came_back,   no,             no,            no,           rebuild_bare,    no)            \
     STATE(LOST,       "nobody has it any more", gone,    gone,       gone,      gone,       no,     free_lost, no,    yield, refuse,       refuse,        refuse,    no,    no,           no,         no,          no,          no,             no,            no,           stay,            stay)          \
     STATE(FREED,      "it is not in use",     gone,      gone,       gone,      gone,       no,     gone,      alloc, yield, refuse,       refuse,        refuse,    no,    no,           no,         no,          no,          no,             no,            no,           stay,            stay)          \
-    STATE(CLEARING,   "to UNSHARED: copies are given up", read_here, wait, wait, wait,      no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   acked, no,           no,         acked_left,  no,          no,             no,            no,           rebuild,         no)            \
+    STATE(CLEARING,   "to UNSHARED: copies are given up", read_here, wait, wait, wait,      no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   cleared, no,           no,         cleared_left,  no,          no,             no,            no,           rebuild,         no)            \
     STATE(RECALLING,  "to UNSHARED: the owner gives it up", wait, wait, wait,   wait,       no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   no,    no,           no,         no,          recalled,    no,             no,            no,           rebuild_bare,    no)            \
-    STATE(DEMOTING,   "to SHARED: a node tells the bytes", wait, wait, wait,    wait,       no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   no,    demoted,      no,         left,        recalled,    no,             no,            no,           rebuild_bare,    no)            \
+    STATE(DEMOTING,   "to SHARED: a node tells the bytes", wait, wait, wait,    wait,       no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   no,    demoted,      no,         left_too,        recalled,    no,             no,            no,           rebuild_bare,    no)            \
     STATE(SHARING,    "to SHARED: the owner gives another a copy", wait, wait, wait, wait,  no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   no,    shared_bytes, shared_got, shared_left, shared_back, no,             no,            no,           rebuild_sharing, no)            \
-    STATE(GRANTING,   "to DIRTY: copies are given up", read_here, wait, wait,   wait,       no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   acked, no,           no,         acked_left,  no,          no,             no,            no,           rebuild,         no)            \
+    STATE(GRANTING,   "to DIRTY: copies are given up", read_here, wait, wait,   wait,       no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   granted, no,           no,         granted_left,  no,          no,             no,            no,           rebuild,         no)            \
     STATE(PASSING,    "to DIRTY: the owner gives it to another", wait, wait, wait, wait,    no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   no,    no,           passed,     no,          passed_back, no,             no,            no,           rebuild_bare,    no)            \
     STATE(REBUILDING, "a new term: the bytes here are good", wait, wait, wait,  wait,       unlock, wait,      no,    no,    no,           no,            no,        no,    no,           no,         no,          no,          claimed_shared, no,            claimed_left,           rebuild,         rebuilt)       \
     STATE(BARE,       "a new term: they are not", wait,  wait,       wait,      wait,       no,     wait,      no,    no,    no,           no,            no,        no,    no,           no,         no,          no,          claimed_shared, claimed_dirty, claimed_left, rebuild_bare,    rebuilt_bare)  \

@@ -346,10 +346,8 @@ static void two_nodes_and_two_blocks(void **state)
 
 static void nodes_that_only_read(void **state)
 {
-    const struct rules with = {.caches = 3,
-                               .blocks = 1,
-                               .frames = 1,
-                               .with = WITH_READS | WITH_EVICTIONS | WITH_HOME};
+    const struct rules with = {
+        .caches = 3, .blocks = 1, .frames = 1, .with = WITH_READS | WITH_EVICTIONS | WITH_HOME};
 
     (void)state;
     explore("3 nodes that read, 1 block, and its home writes", &with, 1);
@@ -446,33 +444,70 @@ static void three_nodes_and_two_blocks(void **state)
     explore("3 nodes, 2 blocks", &with, 0);
 }
 
-static void no_row_is_unreachable(void **state)
+/* What never came of a row that is not a hole: of the states that it says, bits. */
+static uint32_t missing_of(const struct space_row *row, uint8_t state, uint8_t states, uint32_t had)
 {
-    uint32_t missing = 0, rows = 0;
+    uint32_t said = row->becomes & ((1u << states) - 1);
 
-    (void)state;
+    if ((row->becomes & 1u << states) != 0) {
+        said |= 1u << state;
+    }
+    return said & ~had;
+}
+
+static uint32_t count_missing(void)
+{
+    uint32_t missing = 0;
+
     for (uint8_t s = 0; s < SPACE_CACHE_STATES; s++) {
         for (uint8_t e = 0; e < SPACE_CACHE_EVENTS; e++) {
-            rows += space_cache_row(s, e) != NULL;
-            if (space_cache_row(s, e) != NULL && world_cache_rows[s][e] == 0) {
-                missing++;
-                print_message("# a cache never has: %s in %s\n", space_cache_event_name(e),
-                              space_cache_state_name(s));
+            const struct space_row *row = space_cache_row(s, e);
+
+            for (uint8_t to = 0; row != NULL && to < SPACE_CACHE_STATES; to++) {
+                if (missing_of(row, s, SPACE_CACHE_STATES, world_cache_rows[s][e]) & 1u << to) {
+                    missing++;
+                    print_message("# at a cache %s in %s never becomes %s\n",
+                                  space_cache_event_name(e), space_cache_state_name(s),
+                                  space_cache_state_name(to));
+                }
             }
         }
     }
     for (uint8_t s = 0; s < SPACE_HOME_STATES; s++) {
         for (uint8_t e = 0; e < SPACE_HOME_EVENTS; e++) {
-            rows += space_home_row(s, e) != NULL;
-            if (space_home_row(s, e) != NULL && world_home_rows[s][e] == 0) {
-                missing++;
-                print_message("# a home never has: %s in %s\n", space_home_event_name(e),
-                              space_home_state_name(s));
+            const struct space_row *row = space_home_row(s, e);
+
+            for (uint8_t to = 0; row != NULL && to < SPACE_HOME_STATES; to++) {
+                if (missing_of(row, s, SPACE_HOME_STATES, world_home_rows[s][e]) & 1u << to) {
+                    missing++;
+                    print_message("# at a home %s in %s never becomes %s\n",
+                                  space_home_event_name(e), space_home_state_name(s),
+                                  space_home_state_name(to));
+                }
             }
         }
     }
-    print_message("# %u rows, %u never; %u messages in a channel at most\n", rows, missing,
-                  world_deepest);
+    return missing;
+}
+
+/* Of all that was explored before. */
+static void no_row_is_unreachable(void **state)
+{
+    uint32_t rows = 0, missing = count_missing();
+
+    (void)state;
+    for (uint8_t s = 0; s < SPACE_CACHE_STATES; s++) {
+        for (uint8_t e = 0; e < SPACE_CACHE_EVENTS; e++) {
+            rows += space_cache_row(s, e) != NULL;
+        }
+    }
+    for (uint8_t s = 0; s < SPACE_HOME_STATES; s++) {
+        for (uint8_t e = 0; e < SPACE_HOME_EVENTS; e++) {
+            rows += space_home_row(s, e) != NULL;
+        }
+    }
+    print_message("# %u rows, %u of their outcomes never; %u messages in a channel at most\n", rows,
+                  missing, world_deepest);
     assert_int_equal(missing, 0);
 }
 
