@@ -326,6 +326,9 @@
 #define LIMIT_REGION_RENEW_US     UINT64_C(50000)  /* what there was no memory for is tried again */
 #define LIMIT_REGION_GRANT_US     UINT64_C(100000) /* what the system has is asked for that often */
 
+/* Spaces (docs/spaces.md) */
+#define LIMIT_SPACE_SEATS 64 /* nodes of one space, its homes among them */
+
 /* Turns and priorities of regions (docs/qos.md) */
 #define LIMIT_QOS_PIECE     (UINT64_C(256) << 10) /* bytes of one READ or WRITE of many */
 #define LIMIT_QOS_QUANTUM   (UINT64_C(64) << 10)  /* bytes of a session's turn */

@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See home.h: a term begins, nodes say what they have, and the directory is made of that. */
+#include "space/home_internal.h"
+
+#include <string.h>
+
+/* What waits at the home itself waits on; nodes ask again. */
+static void forget(struct home_step *step, uint8_t state)
+{
+    struct space_work *work = step->work;
+    uint8_t self = step->home->self;
+    bool is_busy = step->entry->state > SPACE_HOME_FREED;
+    bool is_asker = is_busy && work->asker == self, is_queued = home_is_queued(work, self);
+    bool is_write = (is_asker && work->ask == SPACE_HOME_WRITE) ||
+                    (is_queued && work->asks[self] == SPACE_HOME_WRITE);
+
+    memset(work, 0, sizeof(*work));
+    work->asker = work->owner = work->leaver = SPACE_NOBODY;
+    if (is_asker || is_queued) {
+        work->queue[work->queued++] = self;
+        work->asks[self] = is_write ? SPACE_HOME_WRITE : SPACE_HOME_READ;
+    }
+    step->entry->seats = 0;
+    step->entry->count = 0;
+    home_become(step, state);
+}
+
+/* Who has it, or had it last, by which right, and whether the bytes here are those it was given. */
+static void remember(struct home_step *step)
+{
+    struct space_work *work = step->work;
+    const struct space_entry *entry = step->entry;
+    uint8_t state = entry->state, owner = work->owner;
+    struct space_epoch owned = work->owned;
+    bool is_ours = work->is_ours;
+
+    if (state == SPACE_HOME_CLAIMED) {
+        owner = space_set_first(entry->seats);
+        is_ours = false;
+    } else if (state != SPACE_HOME_BARE) {
+        bool is_fetched = state == SPACE_HOME_DEMOTING && work->asker == SPACE_NOBODY;
+
+        owner = space_set_first(is_fetched ? work->waits : entry->seats);
+        owned = (struct space_epoch){.term = step->home->before, .count = entry->count};
+        is_ours = !is_fetched;
+    }
+    forget(step, SPACE_HOME_BARE);
+    work->owner = owner;
+    work->owned = owned;
+    work->is_ours = is_ours;
+}
+
+enum space_result home_rebuild(struct home_step *step)
+{
+    forget(step, SPACE_HOME_REBUILDING);
+    return SPACE_DONE;
+}
+
+enum space_result home_rebuild_bare(struct home_step *step)
+{
+    if (step->home->remembers) {
+        remember(step);
+    } else {
+        forget(step, SPACE_HOME_BARE);
+    }
+    return SPACE_DONE;
+}
+
+enum space_result home_rebuild_sharing(struct home_step *step)
+{
+    bool has_bytes = (step->work->waits & ~space_bit(step->work->asker)) == 0;
+
+    return has_bytes ? home_rebuild(step) : home_rebuild_bare(step);
+}
+
+enum space_result home_claimed_shared(struct home_step *step)
+{
+    struct space_entry *entry = step->entry;
+    uint64_t known = entry->seats | step->work->left;
+
+    if (space_set_has(known, step->event->seat) || entry->holds == SPACE_HELD_ALONE) {
+        return SPACE_REFUSED;
+    }
+    entry->seats |= space_bit(step->event->seat);
+    return SPACE_DONE;
+}
+
+enum space_result home_claimed_dirty(struct home_step *step)
+{
+    if (step->entry->seats != 0 || space_set_has(step->work->left, step->event->seat)) {
+        return SPACE_REFUSED;
+    }
+    step->entry->seats = space_bit(step->event->seat);
+    step->work->owned = step->event->epoch;
+    home_become(step, SPACE_HOME_CLAIMED);
+    return SPACE_DONE;
+}
+
+enum space_result home_claimed_left(struct home_step *step)
+{
+    struct space_work *work = step->work;
+
+    if (space_set_has(step->entry->seats | work->left, step->event->seat)) {
+        return SPACE_REFUSED;
+    }
+    work->left |= space_bit(step->event->seat);
+    if (work->leaver == SPACE_NOBODY || space_epoch_is_before(work->left_by, step->event->epoch)) {
+        work->leaver = step->event->seat;
+        work->left_by = step->event->epoch;
+        work->left_to = step->event->whom;
+    }
+    return SPACE_DONE;
+}
+
+/* ---- all have said -------------------------------------------------------- */
+
+enum space_result home_rebuilt(struct home_step *step)
+{
+    home_say_all(step, SPACE_CACHE_RELEASE, step->work->left);
+    home_end(step, step->entry->seats != 0 ? SPACE_HOME_SHARED : SPACE_HOME_UNSHARED);
+    return SPACE_DONE;
+}
+
+enum space_result home_rebuilt_owned(struct home_step *step)
+{
+    home_say_all(step, SPACE_CACHE_RELEASE, step->work->left);
+    home_end(step, SPACE_HOME_DIRTY);
+    return SPACE_DONE;
+}
+
+/* Those who read it go on; one of them tells the home the bytes. */
+static void fetch(struct home_step *step)
+{
+    struct space_work *work = step->work;
+    uint8_t first = space_set_first(step->entry->seats);
+
+    home_say_all(step, SPACE_CACHE_RELEASE, work->left);
+    home_end(step, SPACE_HOME_UNSHARED);
+    home_say(step, SPACE_CACHE_FETCH_SHARED, first);
+    work->waits = space_bit(first);
+    work->asker = SPACE_NOBODY;
+    home_become(step, SPACE_HOME_DEMOTING);
+}
+
+/*
+ * Nobody says that it has it. Of those that gave it up the one that had it by the latest right has
+ * the last bytes, unless that right is earlier than what the home remembers; and it is the last
+ * that had it, if it gave it to the home, which did not take it, or to a node that lives, and did
+ * not take it: else that one would have said so. Of one that is gone nobody knows whether it took
+ * and wrote it.
+ */
+static bool may_restore(const struct home_step *step)
+{
+    const struct space_work *work = step->work;
+
+    return work->owner != SPACE_NOBODY && work->leaver != SPACE_NOBODY &&
+           !space_epoch_is_before(work->left_by, work->owned) &&
+           (work->left_to == SPACE_NOBODY || space_set_has(step->home->members, work->left_to));
+}
+
+/* Who had it last lives, and has nothing: what it was given, of the bytes here, never came. */
+static bool never_took(const struct home_step *step)
+{
+    const struct space_work *work = step->work;
+
+    return work->is_ours && space_set_has(step->home->members, work->owner) &&
+           !space_set_has(work->left, work->owner);
+}
+
+enum space_result home_rebuilt_bare(struct home_step *step)
+{
+    struct space_entry *entry = step->entry;
+    struct space_work *work = step->work;
+
+    if (entry->seats != 0) {
+        fetch(step);
+    } else if (may_restore(step)) {
+        entry->seats = space_bit(work->leaver);
+        home_say_all(step, SPACE_CACHE_RESTORE, entry->seats);
+        home_say_all(step, SPACE_CACHE_RELEASE, work->left & ~entry->seats);
+        home_end(step, SPACE_HOME_DIRTY);
+    } else {
+        home_say_all(step, SPACE_CACHE_RELEASE, work->left);
+        home_end(step, never_took(step) ? SPACE_HOME_UNSHARED : SPACE_HOME_LOST);
+    }
+    return SPACE_DONE;
+}

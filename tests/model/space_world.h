@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A small world around one home: up to three nodes that cache its blocks, channels between all of
+ * them, frames, and the clients of each. What can happen in it, one event at a time, over the
+ * production steps of src/space. For space_explore.c, space_state.c and space_world.c only.
+ *
+ * The network is the fabric's: messages of a pair stay in order; bytes are a WRITE before their
+ * message on the same channel, that lands at any time until the message is taken: also before
+ * messages that came earlier, and are not taken yet. What it reads it reads as it lands.
+ *
+ * Of bytes it is known only whether they are the last that were written: that is all that a read
+ * has to be.
+ */
+#ifndef TESTS_MODEL_SPACE_WORLD_H
+#define TESTS_MODEL_SPACE_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "space/term.h"
+
+#define CACHES  3u
+#define NODES   (CACHES + 1u) /* the home is node 0, and seat 0 */
+#define HOME    0u
+#define BLOCKS  2u
+#define CLIENTS 2u
+#define DEPTH   10u /* of a channel: a bound that is looked at */
+
+/* What is in a world. */
+#define WITH_READS      1u
+#define WITH_WRITES     2u
+#define WITH_EVICTIONS  4u
+#define WITH_ATOMICS    8u
+#define WITH_LOCKS      16u
+#define WITH_HOME       32u  /* clients of the home read and write */
+#define WITH_HOME_LOCKS 64u  /* and hold blocks */
+#define WITH_FREES      128u /* and free blocks, and use them again */
+/* WRITEs land also long before their messages are taken. Without it they land then; that they may
+ * at any time is looked at in every state, so it matters only to who waits for his own to land. */
+#define WITH_LANDINGS 256u
+
+struct rules {
+    uint8_t caches, blocks, frames; /* frames: of each cache; 1, or as many as blocks */
+    uint16_t with;
+    uint8_t clients;                       /* of each node, that wait at once */
+    uint8_t crashes, home_crashes, breaks; /* how often each may happen */
+};
+
+enum bytes_state {
+    BYTES_NONE,
+    BYTES_UNDER_WAY,
+    BYTES_LANDED
+};
+
+#define NO_FRAME UINT8_MAX /* where they come from is gone: whether they are the last is kept */
+
+/* A message in a channel. */
+struct note {
+    uint8_t is_term; /* of a term, not of a block: `event` is of enum space_term_event */
+    uint8_t event, whom, why, block, term;
+    uint8_t epoch_term, count;
+    uint8_t frame;      /* of who asked */
+    uint8_t bytes;      /* enum bytes_state */
+    uint8_t from_frame; /* at who sent it; of the home: the block */
+    uint8_t is_last;    /* from_frame is NO_FRAME */
+};
+
+struct channel {
+    uint8_t count;
+    struct note notes[DEPTH];
+};
+
+struct frame {
+    uint8_t used;    /* by a block, plus one */
+    uint8_t is_last; /* the bytes in it are the last that were written */
+};
+
+/* Clients, as the world knows them: who has what, told apart from what the steps believe. */
+struct clients {
+    uint8_t wishes[CLIENTS]; /* events that wait, plus one, in the order in which they came */
+    uint8_t readers;
+    uint8_t is_alone;
+    uint8_t is_done; /* of a node: its atomic was done at the home, and it does not know yet */
+};
+
+struct world {
+    struct space_term term;
+    struct space_member members[CACHES];
+    struct space_entry entries[BLOCKS];
+    struct space_work works[BLOCKS];
+    struct space_line lines[CACHES][BLOCKS];
+    struct frame frames[CACHES][BLOCKS];
+    uint8_t home_last[BLOCKS]; /* the home's bytes are the last */
+    struct clients clients[NODES][BLOCKS];
+    struct channel channels[NODES][NODES];
+    uint8_t dead;    /* bits of nodes, */
+    uint8_t unseen;  /* and of those, who is a member by the home's view */
+    uint8_t down[2]; /* two nodes whose link broke, until the home's next term; the same: none */
+    uint8_t crashes, home_crashes, breaks; /* left */
+};
+
+enum event_kind {
+    EVENT_WISH,   /* node, block, what: a client wants something */
+    EVENT_UNLOCK, /* node, block */
+    EVENT_EVICT,  /* node, block */
+    EVENT_ALLOC,  /* -, block */
+    EVENT_CRASH,  /* node */
+    EVENT_CRASH_HOME,
+    EVENT_BREAK, /* node, node: a link, and all that is on its way there is lost */
+    /* From here on what comes by itself. */
+    EVENT_DELIVER, /* from, to */
+    EVENT_LAND,    /* from, to: the first that has not landed */
+    EVENT_VIEW,    /* the home learns who is gone */
+    EVENT_RESET,   /* -, to: what the home said before it was started anew is lost */
+    EVENT_CLAIMED, /* node */
+    EVENT_KINDS
+};
+
+struct event {
+    uint8_t kind, a, b, c;
+};
+
+#define EVENTS_MAX 256u
+
+extern struct world now;
+extern struct rules rules;
+
+/* Which cells of the tables were stepped into, and what came of it: bits of states. */
+extern uint32_t world_cache_rows[SPACE_CACHE_STATES][SPACE_CACHE_EVENTS];
+extern uint32_t world_home_rows[SPACE_HOME_STATES][SPACE_HOME_EVENTS];
+extern uint32_t world_deepest; /* notes in a channel */
+
+/* What does not hold: says so, with what led to it, and fails the test. space_explore.c. */
+void world_claim(bool holds, const char *what);
+
+void world_begin(void);
+/* All events that can happen now; those that come by themselves are last, from *progress on. */
+uint32_t world_list(struct event *events, uint32_t *progress);
+void world_do(const struct event *event);
+void world_check(void);
+
+/* Nothing is under way, nobody waits, nothing is held. */
+bool world_is_quiet(void);
+
+/* As words, for a trace. */
+void world_print(const struct event *event);
+
+/* ---- space_state.c -------------------------------------------------------- */
+
+#define STATE_BYTES 1024u
+
+/* Equal for states that differ by names of nodes and blocks, and by how far epochs have come. */
+uint64_t world_hash(void);
+uint32_t world_save(uint8_t bytes[STATE_BYTES]);
+void world_load(const uint8_t *bytes);
+
+#endif

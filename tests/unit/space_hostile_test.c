@@ -1,0 +1,511 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Peers of spaces that lie: every message in every state, from whoever should not say it, of a term
+ * or an epoch that is none, of itself, of seats that there are not. What is refused changes
+ * nothing and says nothing; what is taken leaves what is valid.
+ */
+#include <string.h>
+
+#include "base/random.h"
+#include "space/home.h"
+#include "space/term.h"
+#include "support/support.h"
+
+#define TERM  5u
+#define COUNT 7u
+#define SELF  2u
+#define HOME  1u
+#define OWNER 3u
+#define ASKER 4u
+#define OTHER 6u
+#define ALIEN 9u /* no member */
+#define ALL   (1u << HOME | 1u << SELF | 1u << OWNER | 1u << ASKER | 1u << OTHER)
+
+static const struct space_cache cache = {.term = TERM, .self = SELF, .home = HOME, .is_open = true};
+static const struct space_home home = {
+    .term = TERM, .self = HOME, .members = ALL, .remembers = true};
+
+/* ---- a cache -------------------------------------------------------------- */
+
+static struct space_line line_in(uint8_t state)
+{
+    struct space_line line = {.state = state, .frame = 3, .epoch = {TERM, COUNT}};
+
+    if (state == SPACE_CACHE_INVALID || state == SPACE_CACHE_TO_SHARED ||
+        state == SPACE_CACHE_TO_DIRTY || state == SPACE_CACHE_AT_HOME ||
+        state == SPACE_CACHE_LENT) {
+        line.epoch = (struct space_epoch){0};
+    }
+    line.handed_to = state == SPACE_CACHE_HANDED ? OTHER : 0;
+    return line;
+}
+
+static void claim_cache_refuses(uint8_t state, const struct space_message *message)
+{
+    struct space_line line = line_in(state), before = line;
+    struct space_out out;
+    enum space_result result = space_cache_step(&cache, &line, message, &out);
+
+    if (result != SPACE_REFUSED && result != SPACE_STALE) {
+        fail_msg("%s takes %s", space_cache_state_name(state),
+                 space_cache_event_name(message->event));
+    }
+    assert_memory_equal(&line, &before, sizeof(line));
+    assert_int_equal(out.count, 0);
+    assert_false(out.wakes || out.refused || out.in_doubt);
+}
+
+static struct space_message to_cache(uint8_t event)
+{
+    return (struct space_message){
+        .event = event, .seat = HOME, .whom = ASKER, .term = TERM, .epoch = {TERM, COUNT}};
+}
+
+static void a_cache_takes_nothing_in_a_hole(void **state)
+{
+    (void)state;
+    for (uint8_t s = 0; s < SPACE_CACHE_STATES; s++) {
+        for (uint8_t e = 0; e < SPACE_CACHE_EVENTS; e++) {
+            struct space_message message = to_cache(e);
+
+            message.seat = space_cache_event_from(e) == SPACE_HERE ? SELF : HOME;
+            if (space_cache_row(s, e) == NULL) {
+                claim_cache_refuses(s, &message);
+            }
+        }
+    }
+}
+
+/* What only the home, or only the own node may say; and what a node says to itself. */
+static void a_cache_takes_nothing_from_who_may_not_say_it(void **state)
+{
+    (void)state;
+    for (uint8_t s = 0; s < SPACE_CACHE_STATES; s++) {
+        for (uint8_t e = 0; e < SPACE_CACHE_EVENTS; e++) {
+            static const uint8_t seats[] = {HOME, SELF, OWNER, SPACE_SEATS, SPACE_NOBODY};
+            enum space_from from = space_cache_event_from(e);
+
+            for (uint32_t n = 0; n < sizeof(seats); n++) {
+                struct space_message message = to_cache(e);
+                bool may = from == SPACE_HERE       ? seats[n] == SELF
+                           : from == SPACE_THE_HOME ? seats[n] == HOME
+                                                    : seats[n] == HOME || seats[n] == OWNER;
+
+                message.seat = seats[n];
+                if (!may) {
+                    claim_cache_refuses(s, &message);
+                }
+            }
+        }
+    }
+}
+
+static void a_cache_takes_nothing_of_another_term(void **state)
+{
+    (void)state;
+    for (uint8_t s = 0; s < SPACE_CACHE_STATES; s++) {
+        for (uint8_t e = 0; e < SPACE_CACHE_EVENTS; e++) {
+            struct space_message message = to_cache(e);
+
+            for (message.term = TERM - 1; message.term <= TERM + 1; message.term += 2) {
+                if (space_cache_event_from(e) != SPACE_HERE) {
+                    claim_cache_refuses(s, &message);
+                }
+            }
+        }
+    }
+}
+
+/* Of a right that this node does not have, or did not give up. */
+static void a_cache_gives_up_no_other_right(void **state)
+{
+    static const uint8_t wants[] = {SPACE_CACHE_INVALIDATE,       SPACE_CACHE_FETCH_SHARED,
+                                    SPACE_CACHE_FETCH_INVALIDATE, SPACE_CACHE_READ_FORWARD,
+                                    SPACE_CACHE_WRITE_FORWARD,    SPACE_CACHE_RELEASE};
+    static const struct space_epoch others[] = {
+        {TERM, COUNT - 1}, {TERM, COUNT + 1}, {TERM - 1, COUNT}, {TERM, 0}};
+
+    (void)state;
+    for (uint8_t s = 0; s < SPACE_CACHE_STATES; s++) {
+        for (uint32_t n = 0; n < sizeof(wants); n++) {
+            for (uint32_t k = 0; k < sizeof(others) / sizeof(*others); k++) {
+                struct space_message message = to_cache(wants[n]);
+
+                message.epoch = others[k];
+                claim_cache_refuses(s, &message);
+            }
+        }
+    }
+}
+
+static void a_cache_hands_nothing_to_nobody(void **state)
+{
+    static const uint8_t whoms[] = {SELF, HOME, SPACE_SEATS, SPACE_NOBODY};
+
+    (void)state;
+    for (uint32_t n = 0; n < sizeof(whoms); n++) {
+        struct space_message message = to_cache(SPACE_CACHE_READ_FORWARD);
+
+        message.whom = whoms[n];
+        claim_cache_refuses(SPACE_CACHE_DIRTY, &message);
+        message.event = SPACE_CACHE_WRITE_FORWARD;
+        claim_cache_refuses(SPACE_CACHE_DIRTY, &message);
+    }
+}
+
+/* A home that wants two things of one right that is held. */
+static void a_cache_owes_one_thing(void **state)
+{
+    struct space_line line = line_in(SPACE_CACHE_DIRTY), before;
+    struct space_message message = to_cache(SPACE_CACHE_WRITE_FORWARD);
+    struct space_out out;
+
+    (void)state;
+    line.holds = SPACE_HELD_ALONE;
+    assert_int_equal(space_cache_step(&cache, &line, &message, &out), SPACE_DONE);
+    assert_int_equal(line.owed, SPACE_CACHE_WRITE_FORWARD);
+    before = line;
+    message.event = SPACE_CACHE_FETCH_INVALIDATE;
+    assert_int_equal(space_cache_step(&cache, &line, &message, &out), SPACE_REFUSED);
+    assert_memory_equal(&line, &before, sizeof(line));
+}
+
+/* ---- a home --------------------------------------------------------------- */
+
+struct block {
+    struct space_entry entry;
+    struct space_work work;
+};
+
+static void set_busy(struct block *block, uint8_t ask, uint64_t seats, uint64_t waits)
+{
+    block->entry.seats = seats;
+    block->work.waits = waits;
+    block->work.asker = ASKER;
+    block->work.ask = ask;
+}
+
+static struct block block_in(uint8_t state)
+{
+    struct block block = {.entry = {.state = state, .count = COUNT}};
+    uint64_t owner = space_bit(OWNER), asker = space_bit(ASKER);
+
+    switch ((enum space_home_state)state) {
+    case SPACE_HOME_SHARED: block.entry.seats = owner | space_bit(OTHER); break;
+    case SPACE_HOME_DIRTY:
+    case SPACE_HOME_CLAIMED: block.entry.seats = owner; break;
+    case SPACE_HOME_CLEARING: set_busy(&block, SPACE_HOME_ASK_ATOMIC, owner, owner); break;
+    case SPACE_HOME_RECALLING: set_busy(&block, SPACE_HOME_ASK_ATOMIC, owner, owner); break;
+    case SPACE_HOME_DEMOTING:
+        set_busy(&block, SPACE_HOME_READ, owner, owner);
+        block.work.asker = HOME;
+        break;
+    case SPACE_HOME_SHARING: set_busy(&block, SPACE_HOME_ASK_READ, owner, owner | asker); break;
+    case SPACE_HOME_GRANTING: set_busy(&block, SPACE_HOME_ASK_WRITE, owner | asker, owner); break;
+    case SPACE_HOME_PASSING: set_busy(&block, SPACE_HOME_ASK_WRITE, owner, asker); break;
+    default: break;
+    }
+    if (state == SPACE_HOME_REBUILDING || state == SPACE_HOME_BARE || state == SPACE_HOME_CLAIMED) {
+        block.work.asker = block.work.owner = block.work.leaver = SPACE_NOBODY;
+    }
+    return block;
+}
+
+static void claim_home_refuses(uint8_t state, const struct space_message *message)
+{
+    struct block block = block_in(state), before = block;
+    struct space_out out;
+    enum space_result result = space_home_step(&home, &block.entry, &block.work, message, &out);
+
+    if (result != SPACE_REFUSED && result != SPACE_STALE) {
+        fail_msg("%s takes %s from seat %u", space_home_state_name(state),
+                 space_home_event_name(message->event), message->seat);
+    }
+    assert_memory_equal(&block, &before, sizeof(block));
+    assert_int_equal(out.count, 0);
+    assert_false(out.wakes);
+}
+
+static struct space_message to_home(uint8_t event, uint8_t seat)
+{
+    return (struct space_message){
+        .event = event, .seat = seat, .whom = SPACE_NOBODY, .term = TERM, .epoch = {TERM, COUNT}};
+}
+
+static void a_home_takes_nothing_in_a_hole(void **state)
+{
+    (void)state;
+    for (uint8_t s = 0; s < SPACE_HOME_STATES; s++) {
+        for (uint8_t e = 0; e < SPACE_HOME_EVENTS; e++) {
+            struct space_message message =
+                to_home(e, space_home_event_from(e) == SPACE_HERE ? HOME : OWNER);
+
+            if (space_home_row(s, e) == NULL) {
+                claim_home_refuses(s, &message);
+            }
+        }
+    }
+}
+
+static void a_home_takes_nothing_from_who_may_not_say_it(void **state)
+{
+    static const uint8_t seats[] = {HOME, ALIEN, SPACE_SEATS, SPACE_NOBODY};
+
+    (void)state;
+    for (uint8_t s = 0; s < SPACE_HOME_STATES; s++) {
+        for (uint8_t e = 0; e < SPACE_HOME_EVENTS; e++) {
+            for (uint32_t n = 0; n < sizeof(seats); n++) {
+                struct space_message message = to_home(e, seats[n]);
+
+                if (space_home_event_from(e) == SPACE_HERE) {
+                    message.seat = n == 0 ? (uint8_t)OWNER : seats[n];
+                }
+                claim_home_refuses(s, &message);
+            }
+        }
+    }
+}
+
+static void a_home_takes_nothing_of_another_term(void **state)
+{
+    (void)state;
+    for (uint8_t s = 0; s < SPACE_HOME_STATES; s++) {
+        for (uint8_t e = 0; e < SPACE_HOME_EVENTS; e++) {
+            struct space_message message = to_home(e, OWNER);
+
+            for (message.term = TERM - 1; message.term <= TERM + 1; message.term += 2) {
+                if (space_home_event_from(e) != SPACE_HERE) {
+                    claim_home_refuses(s, &message);
+                }
+            }
+        }
+    }
+}
+
+/* Answers, and what is given up: by who does not have it, or of another epoch. */
+static void a_home_takes_no_answer_of_who_was_not_asked(void **state)
+{
+    static const uint8_t answers[] = {SPACE_HOME_ACK, SPACE_HOME_BYTES, SPACE_HOME_GOT,
+                                      SPACE_HOME_EVICT, SPACE_HOME_WRITE_BACK};
+    static const uint8_t seats[] = {OWNER, ASKER, OTHER};
+
+    (void)state;
+    for (uint8_t s = 0; s < SPACE_HOME_STATES; s++) {
+        for (uint32_t n = 0; n < sizeof(answers); n++) {
+            struct block block = block_in(s);
+            uint64_t may = (block.entry.seats | block.work.waits) & ALL;
+
+            for (uint32_t k = 0; k < sizeof(seats); k++) {
+                struct space_message message = to_home(answers[n], seats[k]);
+
+                message.epoch.count = COUNT + 2;
+                claim_home_refuses(s, &message);
+                message.epoch = (struct space_epoch){TERM - 1, COUNT};
+                claim_home_refuses(s, &message);
+                message.epoch = (struct space_epoch){TERM, COUNT};
+                if (!space_set_has(may, seats[k])) {
+                    claim_home_refuses(s, &message);
+                }
+            }
+        }
+    }
+}
+
+static void a_home_is_not_asked_twice(void **state)
+{
+    static const uint8_t asks[] = {SPACE_HOME_ASK_READ, SPACE_HOME_ASK_WRITE,
+                                   SPACE_HOME_ASK_ATOMIC};
+
+    (void)state;
+    for (uint8_t s = SPACE_HOME_CLEARING; s <= SPACE_HOME_PASSING; s++) {
+        for (uint32_t n = 0; n < sizeof(asks); n++) {
+            struct block block = block_in(s), before;
+            struct space_message message = to_home(asks[n], OTHER);
+            struct space_out out;
+
+            if (block.work.asker == ASKER) {
+                struct space_message again = to_home(asks[n], ASKER);
+
+                claim_home_refuses(s, &again);
+            }
+            assert_int_equal(space_home_step(&home, &block.entry, &block.work, &message, &out),
+                             SPACE_DONE);
+            before = block;
+            assert_int_equal(space_home_step(&home, &block.entry, &block.work, &message, &out),
+                             SPACE_REFUSED);
+            assert_memory_equal(&block, &before, sizeof(block));
+        }
+    }
+}
+
+/* Who has it asks for it. */
+static void a_home_gives_nobody_what_it_has(void **state)
+{
+    static const uint8_t asks[] = {SPACE_HOME_ASK_READ, SPACE_HOME_ASK_WRITE,
+                                   SPACE_HOME_ASK_ATOMIC};
+
+    (void)state;
+    for (uint32_t n = 0; n < sizeof(asks); n++) {
+        struct space_message message = to_home(asks[n], OWNER);
+
+        if (asks[n] != SPACE_HOME_ASK_WRITE) {
+            claim_home_refuses(SPACE_HOME_SHARED, &message);
+            claim_home_refuses(SPACE_HOME_CLEARING, &message);
+            claim_home_refuses(SPACE_HOME_GRANTING, &message);
+        }
+        claim_home_refuses(SPACE_HOME_DIRTY, &message);
+        claim_home_refuses(SPACE_HOME_RECALLING, &message);
+        claim_home_refuses(SPACE_HOME_DEMOTING, &message);
+        claim_home_refuses(SPACE_HOME_SHARING, &message);
+        claim_home_refuses(SPACE_HOME_PASSING, &message);
+    }
+}
+
+static void two_do_not_claim_a_block_alone(void **state)
+{
+    struct space_message message = to_home(SPACE_HOME_CLAIM_DIRTY, OTHER);
+
+    (void)state;
+    claim_home_refuses(SPACE_HOME_CLAIMED, &message);
+    message.event = SPACE_HOME_CLAIM_SHARED;
+    claim_home_refuses(SPACE_HOME_CLAIMED, &message);
+    message = to_home(SPACE_HOME_CLAIM_LEFT, OWNER);
+    claim_home_refuses(SPACE_HOME_CLAIMED, &message);
+}
+
+/* ---- anything ------------------------------------------------------------- */
+
+static struct space_message anything(struct random *random, uint8_t events)
+{
+    static const uint8_t seats[] = {HOME, SELF, OWNER, ASKER, OTHER, ALIEN, SPACE_NOBODY};
+
+    return (struct space_message){
+        .event = (uint8_t)random_below(random, events + 1u),
+        .seat = seats[random_below(random, sizeof(seats))],
+        .whom = seats[random_below(random, sizeof(seats))],
+        .why = (uint8_t)random_below(random, 256),
+        .term = TERM - 1 + random_below(random, 3) / 2 + random_below(random, 2),
+        .epoch = {TERM - random_below(random, 2), COUNT + random_below(random, 3)},
+        .frame = random_below(random, 8),
+    };
+}
+
+/* Whatever comes, in whatever order: bounds hold, and the home's words fit each other. */
+static void a_home_is_valid_whatever_comes(void **state)
+{
+    struct random random;
+
+    (void)state;
+    random_init(&random, support_seed());
+    for (uint32_t n = 0; n < 2000; n++) {
+        struct block block = block_in((uint8_t)random_below(&random, SPACE_HOME_STATES));
+
+        for (uint32_t k = 0; k < 60; k++) {
+            struct space_message message = anything(&random, SPACE_HOME_EVENTS), yield;
+            struct space_out out;
+
+            if (random_below(&random, 2) == 0) {
+                message.epoch = (struct space_epoch){TERM, block.entry.count};
+            }
+            (void)space_home_step(&home, &block.entry, &block.work, &message, &out);
+            yield = to_home(SPACE_HOME_YIELD, HOME);
+            for (uint32_t y = 0; y < SPACE_SEATS && out.wakes; y++) {
+                (void)space_home_step(&home, &block.entry, &block.work, &yield, &out);
+            }
+            assert_true(space_entry_is_valid(&home, &block.entry, &block.work));
+        }
+    }
+}
+
+static void a_cache_is_valid_whatever_comes(void **state)
+{
+    struct random random;
+
+    (void)state;
+    random_init(&random, support_seed());
+    for (uint32_t n = 0; n < 2000; n++) {
+        struct space_line line = line_in((uint8_t)random_below(&random, SPACE_CACHE_STATES));
+
+        for (uint32_t k = 0; k < 60; k++) {
+            struct space_message message = anything(&random, SPACE_CACHE_EVENTS);
+            struct space_out out;
+
+            if (random_below(&random, 2) == 0) {
+                message.epoch = line.epoch;
+            }
+            (void)space_cache_step(&cache, &line, &message, &out);
+            assert_true(space_line_is_valid(&line));
+            assert_true(out.count <= 2);
+        }
+    }
+}
+
+/* ---- terms ---------------------------------------------------------------- */
+
+static void a_term_is_claimed_once_by_each_member(void **state)
+{
+    struct space_term term = {.home = home, .is_open = true};
+
+    (void)state;
+    space_term_begin(&term, TERM + 1, space_bit(HOME) | space_bit(OWNER) | space_bit(ASKER), true);
+    assert_int_equal(space_term_claimed(&term, OWNER, TERM), SPACE_STALE);
+    assert_int_equal(space_term_claimed(&term, OWNER, TERM + 2), SPACE_REFUSED);
+    assert_int_equal(space_term_claimed(&term, OTHER, TERM + 1), SPACE_REFUSED);
+    assert_int_equal(space_term_claimed(&term, HOME, TERM + 1), SPACE_REFUSED);
+    assert_int_equal(space_term_claimed(&term, SPACE_NOBODY, TERM + 1), SPACE_REFUSED);
+    assert_int_equal(space_term_claimed(&term, OWNER, TERM + 1), SPACE_DONE);
+    assert_int_equal(space_term_claimed(&term, OWNER, TERM + 1), SPACE_REFUSED);
+    assert_false(space_term_is_heard(&term));
+    assert_int_equal(space_term_claimed(&term, ASKER, TERM + 1), SPACE_DONE);
+    assert_true(space_term_is_heard(&term));
+    space_term_open(&term);
+    assert_int_equal(space_term_claimed(&term, ASKER, TERM + 1), SPACE_REFUSED);
+}
+
+static void a_member_hears_of_later_terms_from_their_home_alone(void **state)
+{
+    struct space_member member = {.cache = cache};
+
+    (void)state;
+    assert_int_equal(space_member_adopt(&member, OWNER, TERM + 1), SPACE_REFUSED);
+    assert_int_equal(space_member_adopt(&member, HOME, TERM), SPACE_REFUSED);
+    assert_int_equal(space_member_opened(&member, HOME, TERM), SPACE_REFUSED);
+    assert_int_equal(space_member_adopt(&member, HOME, TERM + 1), SPACE_DONE);
+    assert_int_equal(space_member_opened(&member, HOME, TERM + 1), SPACE_REFUSED);
+    member.writes = 1;
+    assert_false(space_member_may_claim(&member));
+    member.writes = 0;
+    assert_true(space_member_may_claim(&member));
+    space_member_claimed(&member);
+    assert_false(space_member_may_claim(&member));
+    assert_int_equal(space_member_opened(&member, OWNER, TERM + 1), SPACE_REFUSED);
+    assert_int_equal(space_member_opened(&member, HOME, TERM), SPACE_STALE);
+    assert_int_equal(space_member_opened(&member, HOME, TERM + 2), SPACE_REFUSED);
+    assert_int_equal(space_member_opened(&member, HOME, TERM + 1), SPACE_DONE);
+    assert_int_equal(space_member_opened(&member, HOME, TERM + 1), SPACE_REFUSED);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_cache_takes_nothing_in_a_hole),
+        cmocka_unit_test(a_cache_takes_nothing_from_who_may_not_say_it),
+        cmocka_unit_test(a_cache_takes_nothing_of_another_term),
+        cmocka_unit_test(a_cache_gives_up_no_other_right),
+        cmocka_unit_test(a_cache_hands_nothing_to_nobody),
+        cmocka_unit_test(a_cache_owes_one_thing),
+        cmocka_unit_test(a_home_takes_nothing_in_a_hole),
+        cmocka_unit_test(a_home_takes_nothing_from_who_may_not_say_it),
+        cmocka_unit_test(a_home_takes_nothing_of_another_term),
+        cmocka_unit_test(a_home_takes_no_answer_of_who_was_not_asked),
+        cmocka_unit_test(a_home_is_not_asked_twice),
+        cmocka_unit_test(a_home_gives_nobody_what_it_has),
+        cmocka_unit_test(two_do_not_claim_a_block_alone),
+        cmocka_unit_test(a_home_is_valid_whatever_comes),
+        cmocka_unit_test(a_cache_is_valid_whatever_comes),
+        cmocka_unit_test(a_term_is_claimed_once_by_each_member),
+        cmocka_unit_test(a_member_hears_of_later_terms_from_their_home_alone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
