@@ -5,8 +5,10 @@
  *   region-linear NAME SEED VICTIM AWAY SOCKET...
  *
  * At each node some threads, with a client each, read and write words, or add to and swap others:
- * of plain reads and writes of a word that atomics change no order is promised. Now and then they
- * do so under a lock, which others want, too. Meanwhile the region's chunks move, and rights that
+ * of plain reads and writes of a word that atomics change no order is promised. Two words of a
+ * chunk are the first and the last of MiB that are read and written at once, now and then, which
+ * takes longer than a chunk stays where it is. Now and then all do so under a lock, which others
+ * want, too. Meanwhile the region's chunks move, and rights that
  * nobody uses are given and taken, so that its handles change. The first AWAY of its 4 chunks stay
  * away from the node VICTIM, so that they do not go with it. A node that is not there is waited
  * for, and its clients are opened anew.
@@ -36,18 +38,26 @@ enum {
     NODES = 8, /* at most */
     SHARE = 2, /* threads of a node */
     CHUNKS = 4,
-    PLAIN = 2, /* words of a chunk that are read and written, side by side */
-    EACH = 3,  /* words of a chunk; the last one is for atomics */
+    PLAIN = 2,  /* words of a chunk that are read and written, side by side */
+    ATOMIC = 2, /* behind them, for atomics */
+    FIRST = 3,  /* of what is long */
+    LAST = 4,   /* of that */
+    EACH = 5,   /* words of a chunk */
     WORDS = CHUNKS * EACH,
     LOCKS = 2,
-    RARE = 32, /* of so many operations one is under a lock */
+    RARE = 32,      /* of so many operations one is under a lock */
+    LONG_RARE = 32, /* of so many of a word of what is long one is of all of it */
     STATUSES = 64
 };
 
-#define CHUNK_BYTES UINT64_C(4096)
-#define SECOND_US   UINT64_C(1000000)
-#define PATIENCE_US (SECOND_US / 4)
-#define PERIOD_NS   UINT64_C(200000) /* no more than one a thread: histories are kept whole */
+/* What is long is more than what is under way to a node at a time, or moved in one turn of it. */
+#define LONG_AT          UINT64_C(4096)
+#define LONG_BYTES       (UINT64_C(3) << 20)
+#define CHUNK_BYTES      (LONG_AT + LONG_BYTES)
+#define SECOND_US        UINT64_C(1000000)
+#define PATIENCE_US      (SECOND_US / 4)
+#define LONG_PATIENCE_US SECOND_US
+#define PERIOD_NS        UINT64_C(200000) /* no more than one a thread: histories are kept whole */
 
 static const char *name;
 static char **sockets;
@@ -62,6 +72,8 @@ struct user {
     uint64_t random, last_value, begun_ns;
     nigh_client *client;
     nigh_region *region;
+    nigh_bulk *bulk;
+    uint8_t *memory; /* LONG_BYTES, of that */
     struct linear_history history, locks;
     uint64_t seen[WORDS];
     bool may_be_lost[WORDS]; /* until it is read, nothing more is done to it */
@@ -142,12 +154,18 @@ static bool create(void)
 
 static uint64_t place_of(uint32_t word)
 {
-    return word / EACH * CHUNK_BYTES + word % EACH * 8;
+    uint64_t chunk = word / EACH * CHUNK_BYTES;
+
+    switch (word % EACH) {
+    case FIRST: return chunk + LONG_AT;
+    case LAST: return chunk + LONG_AT + LONG_BYTES - 8;
+    default: return chunk + word % EACH * 8;
+    }
 }
 
 static bool is_plain(uint32_t word)
 {
-    return word % EACH < PLAIN;
+    return word % EACH != ATOMIC;
 }
 
 /* What these say that has not happened. */
@@ -222,6 +240,36 @@ static nigh_status use_plain(struct user *user, uint32_t word, bool reads)
     return status;
 }
 
+/* All that is long in a chunk, of which two words are looked at. Bytes of one before may go on to
+ * be moved, after its end: that is waited for. */
+static nigh_status use_long(struct user *user, uint32_t word, bool reads)
+{
+    nigh_bulk_part part = {.bulk = user->bulk, .size = LONG_BYTES};
+    uint8_t *at[2] = {user->memory, user->memory + LONG_BYTES - 8};
+    nigh_status status = nigh_bulk_wait(user->bulk, LONG_PATIENCE_US);
+    uint64_t values[2] = {0};
+    size_t numbers[2];
+    uint64_t now;
+
+    if (status != NIGH_OK)
+        return status;
+    word = word - word % EACH + FIRST;
+    reads = reads || user->may_be_lost[word] || user->may_be_lost[word + 1];
+    for (uint32_t n = 0; n < 2; n++) {
+        values[n] = reads ? 0 : (uint64_t)(user->number + 1) << 48 | ++user->last_value;
+        memcpy(at[n], &values[n], 8);
+        numbers[n] = record_begin(user, word + n, reads ? LINEAR_READ : LINEAR_WRITE, values[n], 0);
+    }
+    status = reads ? nigh_region_read_into(user->region, place_of(word), &part, LONG_PATIENCE_US)
+                   : nigh_region_write_from(user->region, place_of(word), &part, LONG_PATIENCE_US);
+    now = now_ns();
+    for (uint32_t n = 0; n < 2; n++) {
+        memcpy(&values[n], at[n], 8);
+        record_end(user, numbers[n], word + n, status, values[n], now);
+    }
+    return status;
+}
+
 static nigh_status use_atomic(struct user *user, uint32_t word, bool reads)
 {
     uint64_t old = 0, added = (support_random(&user->random) >> 24) | 1;
@@ -245,9 +293,12 @@ static nigh_status use_atomic(struct user *user, uint32_t word, bool reads)
 
 static nigh_status use_word(struct user *user, uint32_t word, bool reads)
 {
-    nigh_status status =
-        is_plain(word) ? use_plain(user, word, reads) : use_atomic(user, word, reads);
+    nigh_status status;
 
+    if (word % EACH >= FIRST && below(&user->random, LONG_RARE) == 0)
+        status = use_long(user, word, reads);
+    else
+        status = is_plain(word) ? use_plain(user, word, reads) : use_atomic(user, word, reads);
     user->ended[(uint32_t)-status % STATUSES]++;
     if (status == NIGH_OK)
         atomic_fetch_add(&done[user->number / SHARE], 1);
@@ -300,11 +351,28 @@ static nigh_status use_lock(struct user *user)
     return status;
 }
 
+/* A client, the region, and memory for what is long. False: it is over. */
+static bool open_all(struct user *user)
+{
+    while (open_region(&user->client, &user->region, user->number / SHARE,
+                       NIGH_REGION_READ | NIGH_REGION_WRITE)) {
+        void *memory;
+
+        if (nigh_bulk_alloc(user->client, LONG_BYTES, NIGH_BULK_READ | NIGH_BULK_WRITE, &memory,
+                            &user->bulk) == NIGH_OK) {
+            user->memory = memory;
+            return true;
+        }
+        nigh_client_close(user->client);
+        pause_briefly(5);
+    }
+    return false;
+}
+
 static void *use(void *context)
 {
     struct user *user = context;
-    bool is_open = open_region(&user->client, &user->region, user->number / SHARE,
-                               NIGH_REGION_READ | NIGH_REGION_WRITE);
+    bool is_open = open_all(user);
 
     user->begun_ns = now_ns();
     while (is_open && !atomic_load(&is_over)) {
@@ -315,8 +383,7 @@ static void *use(void *context)
 
         if (is_of_client(status)) {
             nigh_client_close(user->client);
-            is_open = open_region(&user->client, &user->region, user->number / SHARE,
-                                  NIGH_REGION_READ | NIGH_REGION_WRITE);
+            is_open = open_all(user);
         } else if (status != NIGH_OK ||
                    user->history.count > (now_ns() - user->begun_ns) / PERIOD_NS) {
             pause_briefly(1);
