@@ -740,6 +740,10 @@ static void a_stale_own_key_costs_its_endpoint_alone(void **state)
         assert_int_equal(after->status, NIGH_OK);
         assert_int_equal(word_at(own, 72), 1);
         assert_int_equal(ends_of(own), 1);
+        after = add_own(own, 72); /* it ends before this has said how it ended */
+        link_loop_fail(own->links, NIGH_DENIED);
+        (void)links_turn(own->links, sim_now_us(world->sim));
+        assert_int_equal(after->status, NIGH_PEER_LOST);
         expect_nothing_else_ended(world);
         world_close(world);
     }
