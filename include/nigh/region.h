@@ -248,8 +248,8 @@ NIGH_API nigh_status nigh_region_write_from_start(nigh_region *region, uint64_t 
  * Adds to a word of 8 bytes (it wraps), or makes it `swap` if it is `compare`; *old (may be NULL):
  * what it was before. The offset is a multiple of 8; rights to read and to write. Atomic with each
  * other, at whichever nodes; a word that is changed by them is read by them, too (add 0): with
- * plain reads and writes of it there is no order. NIGH_UNSUPPORTED: the network, or for a chunk
- * that lies with the client's own node its device, has none.
+ * plain reads and writes of it there is no order, nor, but over TCP or where there is one node,
+ * with what processors do to it. NIGH_UNSUPPORTED: the network has none (iWARP).
  */
 NIGH_API nigh_status nigh_region_fetch_add(nigh_region *region, uint64_t offset, uint64_t added,
                                            uint64_t timeout_us, uint64_t *old);

@@ -246,6 +246,19 @@ nigh_status link_compare_swap(struct link *link, enum link_endpoint over,
                               link_word_done *done, void *context);
 
 /*
+ * The same of a word of this lane's own memory, `own` being what a peer would name it by: over an
+ * endpoint of the lane's fabric that leads back to it (fabric_loop), so that it is atomic with what
+ * peers do to the word where the processor is not. The endpoint is made at first use, and when it
+ * has failed, made anew. Ends as link_fetch_add's, and costs this endpoint alone where the key is
+ * good for nothing any more. NIGH_BUSY: links_config.writes are under way, or there is no endpoint
+ * now: it may be asked for again soon. NIGH_UNSUPPORTED besides: not FABRIC_CAN_LOOP.
+ */
+nigh_status links_fetch_add(struct links *links, struct fabric_remote own, uint64_t added,
+                            link_word_done *done, void *context, uint64_t now_us);
+nigh_status links_compare_swap(struct links *links, struct fabric_remote own, uint64_t compare,
+                               uint64_t swap, link_word_done *done, void *context, uint64_t now_us);
+
+/*
  * Sends one message of at most bulk_bytes on the bulk endpoint: slices, the first of which may be
  * inline (memory NULL, at most 64 bytes, taken during the call). The peer must have granted a
  * receive for it: who asks for messages says how many. Otherwise as link_read.
@@ -299,7 +312,7 @@ struct links_counters {
     uint64_t reads, read_bytes, bulk_messages, pushes;
     uint64_t writes, write_bytes, atomics;
     uint64_t region_posts[LIMIT_REGION_ENDPOINTS]; /* READs, WRITEs, atomics of each endpoint */
-    uint64_t region_ends;               /* of endpoints for regions, without their link's */
+    uint64_t region_ends; /* of endpoints for regions, without their link's, and to own words */
     uint64_t calls_sent, calls_written; /* frames of calls */
     uint64_t ring_full;    /* of them, that were to be written and found no room: sent, or late */
     uint64_t ring_news;    /* sent only to tell of room */

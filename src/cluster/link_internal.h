@@ -149,6 +149,29 @@ struct link_chain {
     struct fabric_slice slices[LINK_CHAIN][LIMIT_FABRIC_SLICES];
 };
 
+/* An atomic of a word of the own memory, under way. */
+struct link_loop_op {
+    link_word_done *done; /* NULL: it is free */
+    void *context;
+    nigh_status status; /* of a failed one, until its place is free */
+    uint32_t next;      /* free list */
+};
+
+/* The endpoint that leads back to the own fabric. */
+struct link_loop {
+    struct fabric_endpoint *endpoint; /* NULL: not used yet, or it failed */
+    uint64_t *words;                  /* that atomics found, by number; config.writes */
+    struct fabric_memory *registration;
+    struct link_loop_op *ops;
+    uint32_t used, count; /* numbers that were ever taken; under way */
+    uint32_t free_op;
+    bool failed; /* goes at the end of the turn, for `reason` */
+    nigh_status reason;
+    bool has_served;   /* something was done over this one */
+    uint32_t attempts; /* in vain, since one was */
+    uint64_t again_us; /* not made anew before this */
+};
+
 /* What the endpoints of one kind have in common whose frames are a channel's. */
 struct link_channel {
     struct rpc_config rpc;
@@ -196,6 +219,7 @@ struct links {
     struct rpc_pool *waits; /* calls of all links that wait for a credit; NULL: none */
     struct link_chain chain;
     struct link_frames frames;
+    struct link_loop loop;
     enum link_way way;     /* config.calls_way, as far as the fabric can */
     uint8_t *frame;        /* one that came through a ring, copied; NULL: none does */
     struct list returning; /* sides with receives to post again */
@@ -296,6 +320,17 @@ void link_settle_own(struct link *link, uint64_t now_us);
 /* Dials those that are gone, and gives the link up that does not get them back. When to look again.
  * Of a link that has an endpoint. */
 uint64_t link_serve_own(struct link *link, bool *worked, uint64_t now_us);
+
+/* ---- link_loop.c ---------------------------------------------------------- */
+
+void link_loop_complete(struct links *links, const struct fabric_completion *completion,
+                        uint64_t now_us);
+/* It failed: it goes at the end of the turn. */
+void link_loop_fail(struct links *links, nigh_status reason);
+void link_loop_settle(struct links *links, uint64_t now_us);
+/* What is under way ends (NIGH_CANCELED), and nothing more begins. */
+void link_loop_fini(struct links *links);
+bool link_loop_is_valid(const struct link_loop *loop);
 
 /* ---- link_frames.c -------------------------------------------------------- */
 

@@ -147,6 +147,7 @@ nigh_status links_create(const struct links_config *config, struct links **out)
     list_init(&links->returning);
     sends_init(&links->sends, config->fabric, max_u32(links->control.stride, links->calls.stride));
     links->told = LINK_NO_RECEIVE;
+    links->loop.free_op = LINK_NO_OP;
     if (status == NIGH_OK && config->shared_bulk > 0) {
         status = bulk_init(&links->bulk, config->fabric, config->shared_bulk, config->bulk_bytes);
     }
@@ -210,6 +211,7 @@ void links_destroy(struct links *links)
         drop_peer(links, rank, NIGH_CANCELED, 0);
         free_peer(links, &links->peers[rank]);
     }
+    link_loop_fini(links);
     sends_fini(&links->sends);
     bulk_fini(&links->bulk);
     rpc_pool_destroy(links->waits);
@@ -578,6 +580,10 @@ static void on_event(struct links *links, const struct fabric_event *event, uint
         on_connect_request(links, event, now_us);
         return;
     }
+    if (event->endpoint == links->loop.endpoint) {
+        link_loop_fail(links, event->status);
+        return;
+    }
     if (side == NULL || side->endpoint != event->endpoint) {
         return;
     }
@@ -598,6 +604,7 @@ static void settle(struct links *links, uint64_t now_us)
 {
     while (links->any_failed) {
         links->any_failed = false;
+        link_loop_settle(links, now_us);
         for (uint32_t rank = 0; rank < links->config.nodes; rank++) {
             struct links_peer *peer = &links->peers[rank];
 
@@ -654,7 +661,7 @@ static void tick(struct links *links, uint64_t now_us)
 }
 
 /* Frames that went out first: their buffers are wanted by what those that came in cause. */
-static void take_completions(const struct links *links, const struct fabric_completion *completions,
+static void take_completions(struct links *links, const struct fabric_completion *completions,
                              uint32_t count, uint64_t now_us)
 {
     for (uint32_t pass = 0; pass < 2; pass++) {
@@ -665,6 +672,8 @@ static void take_completions(const struct links *links, const struct fabric_comp
 
             if (side != NULL && went_out == (pass == 0)) {
                 link_complete(side, &completions[n], now_us);
+            } else if (side == NULL && pass > 0) {
+                link_loop_complete(links, &completions[n], now_us);
             }
         }
     }
@@ -887,7 +896,7 @@ bool links_is_valid(const struct links *links)
             return false;
         }
     }
-    if (links->chain.count >= LINK_CHAIN ||
+    if (!link_loop_is_valid(&links->loop) || links->chain.count >= LINK_CHAIN ||
         (links->chain.count > 0 &&
          (!links->chain.side->link->up || links->chain.side->endpoint == NULL))) {
         return false;

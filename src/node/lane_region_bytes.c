@@ -201,19 +201,18 @@ nigh_status lane_region_slice(struct lane_regions *at, struct region_part *part,
 
 /* ---- what the lane moves -------------------------------------------------- */
 
-static bool has_atomics_here(const struct lane_regions *at)
+bool lane_region_has_atomics(const struct lane_regions *at)
 {
     const struct fabric *fabric = at->lane->config.fabric;
 
     return fabric == NULL || (fabric->caps.ops & FABRIC_CAN_ATOMICS_HERE) != 0;
 }
 
-static nigh_status act_on_word(const struct lane_regions *at, struct region_io *io, uint8_t *bytes)
+/* By the processor: never where peers' atomics are the device's alone. */
+static nigh_status act_on_word(struct region_io *io, uint8_t *bytes)
 {
     uint64_t *word = (uint64_t *)(void *)bytes;
 
-    if (!has_atomics_here(at))
-        return NIGH_UNSUPPORTED;
     if (io->what == SESSION_REGION_ADD) {
         io->old = __atomic_fetch_add(word, io->operand, __ATOMIC_SEQ_CST);
     } else {
@@ -264,8 +263,8 @@ nigh_status lane_region_carry_out(struct lane_regions *at, struct region_part *p
     if (io->what == SESSION_REGION_MAP)
         return map_part(at, part);
     part->begun_bytes += count;
-    if (io->what == SESSION_REGION_ADD || io->what == SESSION_REGION_SWAP)
-        return act_on_word(at, io, chunk);
+    if (lane_region_is_word(io))
+        return act_on_word(io, chunk);
     if (io->what == SESSION_REGION_FILL) {
         memset(chunk + from, (uint8_t)io->operand, count);
         return NIGH_OK;

@@ -2,8 +2,8 @@
 /*
  * Parts of operations of regions, as they are posted (docs/qos.md): each goes in pieces to the node
  * of its chunk, by READs, WRITEs and atomics of the link, straight from and to that node's memory;
- * what is here the lane moves itself. So much is under way to a node at a time; beyond that,
- * sessions have turns.
+ * what is here the lane moves itself, but for words that only the device may change
+ * (links_fetch_add). So much is under way to a node at a time; beyond that, sessions have turns.
  *
  * What may go as it comes does not wait, and costs no more than to see that: nobody else does, and
  * there is room. A part whose link is not up waits for it, as long as the node is a member.
@@ -280,6 +280,29 @@ static nigh_status post_word(struct link *link, enum link_endpoint over, struct 
                                    part);
 }
 
+/* What of this node's own is to be done as peers do it; all other pieces go elsewhere. A handle
+ * that is closed here is not presented: it would cost what else is under way. */
+static bool is_own_word(const struct lane_regions *at, const struct region_part *part)
+{
+    return part->post.place.node == lane_regions_self(at->lane);
+}
+
+static nigh_status post_own_word(struct lane_regions *at, struct region_part *part,
+                                 struct fabric_remote remote)
+{
+    const struct region_io *io = part->io;
+    struct links *links = at->is_ending ? NULL : exchange_lane_links(at->lane->exchange);
+
+    if (links == NULL)
+        return NIGH_PEER_LOST;
+    if (lane_region_opened(io->op.region, &part->post) == NULL)
+        return NIGH_STALE;
+    return io->what == SESSION_REGION_ADD
+               ? links_fetch_add(links, remote, io->operand, on_word_done, part, at->lane->now_us)
+               : links_compare_swap(links, remote, io->compare, io->operand, on_word_done, part,
+                                    at->lane->now_us);
+}
+
 /* While it waited its chunk may have been closed, or its node have begun anew. */
 static bool is_stale(const struct region_part *part)
 {
@@ -303,12 +326,14 @@ static nigh_status post_piece(struct lane_regions *at, struct region_part *part)
     struct fabric_slice slice;
     nigh_status status;
 
+    if (is_own_word(at, part))
+        return post_own_word(at, part, remote);
     if (link == NULL || !link_carries(link, over)) {
         if (!lane_regions_is_member(at, part->post.place.node))
             return NIGH_PEER_LOST;
         return part->under_way == 0 ? NIGH_BUSY : NIGH_PEER_LOST;
     }
-    if (part->io->what == SESSION_REGION_ADD || part->io->what == SESSION_REGION_SWAP)
+    if (lane_region_is_word(part->io))
         return post_word(link, over, part, remote);
     status = lane_region_slice(at, part, &slice);
     if (status != NIGH_OK)
@@ -512,6 +537,7 @@ void lane_region_post(void *context, struct regions_op *op, const struct region_
     struct region_part *part = take_part(at, io, post);
     const struct lane_config *config = &at->lane->config;
     bool here = config->fabric == NULL || post->place.node == config->exchange.members->self;
+    bool moves = here && (!lane_region_is_word(io) || lane_region_has_atomics(at));
 
     if (part == NULL) {
         region_chunks_add(&io->failed_chunks, post->piece.chunk);
@@ -520,7 +546,7 @@ void lane_region_post(void *context, struct regions_op *op, const struct region_
         return;
     }
     NIGH_ASSERT(here || post->place.node < at->ranks);
-    part->peer = here ? here_of(at) : &at->peers[post->place.node];
+    part->peer = moves ? here_of(at) : &at->peers[post->place.node];
     part->class = io->use->is_low && at->qos.policy != QOS_NONE ? QOS_LOW : QOS_HIGH;
     part->piece_bytes = io->what == SESSION_REGION_FILL ? LIMIT_REGION_COPY_BYTES : LIMIT_QOS_PIECE;
     at->counts.parts_here += here;

@@ -133,7 +133,8 @@ struct region_part {
     nigh_status status;
 };
 
-/* A node that parts go to, or this one: its window is what a turn of the lane may move. */
+/* A node that parts go to, this one's own words where its device changes them, or what this lane
+ * moves: the window of that is what a turn of the lane may move. */
 struct region_peer {
     struct list_node link; /* in lane_regions.peers_waiting */
     struct turns turns[QOS_CLASSES];
@@ -374,7 +375,7 @@ struct lane_regions {
     /* lane_region_posts.c */
     uint32_t ranks;
     bool posts_due;            /* something of what waits may go */
-    struct region_peer *peers; /* by rank; the last is what is here */
+    struct region_peer *peers; /* by rank; the last is what is here, and the lane moves itself */
     struct list peers_waiting; /* for which something waits */
     struct turns_seat *seats;  /* by slot, peer and class */
     struct qos qos;
@@ -597,6 +598,13 @@ nigh_status lane_region_take_read(struct lane_regions *at, const struct region_p
 /* Moves the next piece of a part whose chunk is here. What is looked at is looked at in each: the
  * chunk may have been closed since the last. */
 nigh_status lane_region_carry_out(struct lane_regions *at, struct region_part *part);
+/* Whether the lane itself may do atomics of words here: else they go to the own fabric, as peers'
+ * do. */
+bool lane_region_has_atomics(const struct lane_regions *at);
+static inline bool lane_region_is_word(const struct region_io *io)
+{
+    return io->what == SESSION_REGION_ADD || io->what == SESSION_REGION_SWAP;
+}
 void lane_region_staging_give(struct lane_regions *at, struct region_io *io);
 /* The session is over: what it has is not of who has the slot next. */
 void lane_region_staging_leave(struct lane_regions *at, uint32_t slot);

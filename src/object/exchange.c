@@ -275,6 +275,11 @@ struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uin
     return link == NULL ? NULL : link_calls(link);
 }
 
+struct links *exchange_lane_links(const struct exchange *exchange)
+{
+    return exchange->links;
+}
+
 uint32_t exchange_users_places(const struct members *members)
 {
     return exchange_window_of(members)->users;

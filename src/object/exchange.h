@@ -207,6 +207,9 @@ uint32_t exchange_users_slots(uint32_t places);
  * those calls, of the longest. */
 uint32_t exchange_users_ring(const struct members *members);
 
+/* All of the lane's: for what it does to its own memory beside peers (links_fetch_add). */
+struct links *exchange_lane_links(const struct exchange *exchange);
+
 /* Posts what was begun on links outside of a turn. */
 void exchange_flush(struct exchange *exchange);
 

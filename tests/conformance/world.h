@@ -253,7 +253,7 @@ struct world_tests {
 
 extern const struct world_tests connect_tests, message_tests, onesided_tests, atomic_tests,
     post_tests, refusal_tests, failure_tests, destroy_tests, stock_tests, progress_tests,
-    words_tests;
+    words_tests, loop_tests;
 
 /* For providers with a descriptor; whose fabrics may have a thread each; that can be cut. */
 extern const struct world_tests sleep_tests, thread_tests, words_thread_tests, cut_tests;

@@ -69,6 +69,7 @@ uint64_t store_tick(struct store *store, uint64_t now_us)
 
 struct echo_leased echo_leased;
 struct rpc *echo_channel;
+struct links *echo_links;
 
 uint8_t *store_leased_bytes(struct store *store, uint32_t session, uint64_t offset, uint64_t bytes)
 {
@@ -236,6 +237,12 @@ struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uin
     (void)rank;
     (void)hash;
     return echo_channel;
+}
+
+struct links *exchange_lane_links(const struct exchange *exchange)
+{
+    (void)exchange;
+    return echo_links;
 }
 
 uint32_t exchange_users_places(const struct members *members)

@@ -2098,6 +2098,98 @@ static void what_has_landed_elsewhere_stays_there(void **state)
     }
 }
 
+/* ---- words of this node ---------------------------------------------------- */
+
+static struct session_cqe last_of(uint32_t slot)
+{
+    return ring_of(slot)->cq[(completed(slot) - 1) % LIMIT_RING_ENTRIES];
+}
+
+/* Beside peers, over a fabric whose atomics are the processor's, too, or are not. `closed`: its
+ * chunk is not open any more, and who asks does not know it yet. What it found. */
+static uint64_t change_word(struct session_sqe *sqe, const char *name, uint32_t caps, bool closed)
+{
+    struct region *region = regions_find(lane->regions->regions, name, 1);
+    struct region_here *here = region_data(region);
+    struct region_chunk_here *chunk = here->chunks[0];
+    struct region_window before = chunk->handle, handle = {0};
+    struct fabric_memory *at;
+    struct fabric_remote remote;
+
+    link_begin();
+    linked.members.self = 0; /* the node where the chunk is, as the lane knows it */
+    linked.here.fabric->caps.ops &= ~(uint32_t)FABRIC_CAN_ATOMICS_HERE;
+    linked.here.fabric->caps.ops |= caps;
+    assert_int_equal(fabric_memory_register(linked.here.fabric, chunk->memory->address,
+                                            chunk->memory->bytes, FABRIC_HOST,
+                                            FABRIC_LOCAL_WRITE | FABRIC_REMOTE_ATOMIC, &at),
+                     NIGH_OK);
+    remote = fabric_memory_remote(linked.here.fabric, at, chunk->memory->address);
+    handle.address = remote.address;
+    handle.key = remote.key;
+    known_handle_is_set(name, handle);
+    chunk->handle = closed ? before : handle;
+    echo_links = linked.here.links;
+    put(0, sqe);
+    away_begin(0);
+    links_pass(200);
+    away_end();
+    echo_links = NULL;
+    chunk->handle = before;
+    known_handle_is_set(name, before);
+    assert_true(SUPPORT_WAIT(has_ended(0), WAIT_MS));
+    assert_int_equal(last_of(0).status, NIGH_OK);
+    return last_of(0).generation;
+}
+
+/* Where the fabric's atomics are not the processor's the lane does none itself. */
+static void own_words_go_the_way_of_peers(void **state)
+{
+    const uint64_t old = 12;
+    struct session_sqe add, swap;
+    uint64_t number;
+
+    (void)state;
+    assert_int_equal(create(0, "r", 4096), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
+    assert_int_equal(byte_at(0, number, 8), 0);
+    add = a_question(SESSION_REGION_ADD, number, 8, 0);
+    add.ref = 12;
+    assert_int_equal(change_word(&add, "r", 0, false), 0);
+    assert_int_equal(links_counters(linked.here.links)->atomics, 1);
+    link_end();
+    assert_int_equal(byte_at(0, number, 8), 12);
+    swap = a_question(SESSION_REGION_SWAP, number, 8, sizeof(old));
+    swap.ref = 7;
+    memcpy(memory, &old, sizeof(old));
+    assert_int_equal(change_word(&swap, "r", 0, false), 12);
+    assert_int_equal(links_counters(linked.here.links)->atomics, 1);
+    link_end();
+    assert_int_equal(byte_at(0, number, 8), 7);
+    assert_int_equal(change_word(&add, "r", FABRIC_CAN_ATOMICS_HERE, false), 7);
+    assert_int_equal(links_counters(linked.here.links)->atomics, 0); /* the processor's */
+    link_end();
+    assert_int_equal(byte_at(0, number, 8), 19);
+}
+
+/* What is closed here is not asked of the device: its refusal would cost others what is under way.
+ */
+static void an_own_word_that_is_closed_is_not_presented(void **state)
+{
+    struct session_sqe add;
+    uint64_t number;
+
+    (void)state;
+    assert_int_equal(create(0, "r", 4096), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
+    add = a_question(SESSION_REGION_ADD, number, 8, 0);
+    add.ref = 12;
+    assert_int_equal(change_word(&add, "r", 0, true), 0);
+    assert_int_equal(links_counters(linked.here.links)->atomics, 0);
+    link_end();
+    assert_int_equal(byte_at(0, number, 8), 12);
+}
+
 /* ---- shares --------------------------------------------------------------- */
 
 /* So few that four sessions can use them up. */
@@ -2794,6 +2886,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_lock_in_doubt_goes_on_behind_a_fence, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_landed_is_not_written_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_landed_elsewhere_stays_there, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(own_words_go_the_way_of_peers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_own_word_that_is_closed_is_not_presented, set_up,
+                                        tear_down),
 
         cmocka_unit_test_setup_teardown(who_waits_leaves_operations_to_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_holds_locks_leaves_locks_to_others, set_up, tear_down),
