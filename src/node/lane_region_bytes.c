@@ -224,8 +224,7 @@ static nigh_status act_on_word(const struct lane_regions *at, struct region_io *
     return NIGH_OK;
 }
 
-/* One aligned word moves whole, beside peers that the fabric lets at it. */
-static void move(uint8_t *to, const uint8_t *from, uint64_t count, bool writes)
+void lane_region_move(uint8_t *to, const uint8_t *from, uint64_t count, bool writes)
 {
     uint64_t *word = (uint64_t *)(void *)(writes ? to : (uint8_t *)(uintptr_t)from);
     uint64_t value;
@@ -274,8 +273,8 @@ nigh_status lane_region_carry_out(struct lane_regions *at, struct region_part *p
     if (bytes == NULL)
         return io->is_told ? NIGH_CANCELED : NIGH_INVALID;
     if (io->what == SESSION_REGION_WRITE)
-        move(chunk + from, bytes + from, count, true);
+        lane_region_move(chunk + from, bytes + from, count, true);
     else
-        move(bytes + from, chunk + from, count, false);
+        lane_region_move(bytes + from, chunk + from, count, false);
     return NIGH_OK;
 }

@@ -192,6 +192,10 @@ void region_has_changed(struct region *region);
 /* What is known of it; none: nothing yet. */
 const struct region_descriptor *region_known(const struct region *region);
 const char *region_name(const struct region *region, uint32_t *name_bytes);
+/* Where a chunk is, by what is known, and what opens it. False: not known, or not to be gone by. */
+bool region_place(const struct region *region, uint32_t chunk, struct region_place *place);
+/* A name that has a machine here, for region_data; NULL: it has none. */
+struct region *regions_look(struct regions *regions, const char *name, uint32_t name_bytes);
 /* A place for the shell's memory of its chunks. */
 void *region_data(const struct region *region);
 void region_set_data(struct region *region, void *data);

@@ -146,3 +146,22 @@ const struct region_descriptor *region_known(const struct region *region)
 {
     return region->mapping->config.now;
 }
+
+bool region_place(const struct region *region, uint32_t chunk, struct region_place *place)
+{
+    const struct region_mapping *mapping = region->mapping;
+    const struct region_descriptor *now = mapping->config.now;
+
+    if (mapping->is_gone || chunk >= now->chunk_count ||
+        region_window_is_none(now->chunks[chunk].handle) || now->chunks[chunk].node == REGION_NOBODY ||
+        region_chunks_has(&mapping->ended, chunk))
+        return false;
+    *place = (struct region_place){.node = now->chunks[chunk].node,
+                                   .handle = now->chunks[chunk].handle};
+    return true;
+}
+
+struct region *regions_look(struct regions *regions, const char *name, uint32_t name_bytes)
+{
+    return regions_find(regions, name, name_bytes);
+}
