@@ -303,8 +303,7 @@ void lane_region_pushes_fini(struct lane_regions *at)
     }
 }
 
-/* Both are here. */
-static nigh_status copy_here(struct lane_regions *at, const struct region_push *push)
+nigh_status lane_region_push_here(struct lane_regions *at, const struct region_push *push)
 {
     const uint8_t *from = bytes_at(at, &push->from, 0, push->bytes, false);
     uint8_t *to = bytes_at(at, &push->to, 0, push->bytes, true);
@@ -328,7 +327,7 @@ void lane_region_hear_push(struct lane_regions *at, struct link *link,
     if (status == NIGH_OK && push.node >= at->ranks)
         status = NIGH_PROTOCOL;
     if (status == NIGH_OK && push.node == lane_regions_self(at->lane)) {
-        status = copy_here(at, &push);
+        status = lane_region_push_here(at, &push);
         answer(at, link, request->call, status, status == NIGH_OK ? push.bytes : 0);
         return;
     }
@@ -356,22 +355,27 @@ void lane_region_hear_push(struct lane_regions *at, struct link *link,
 
 /* ---- of a peer: PUT ------------------------------------------------------- */
 
-void lane_region_hear_put(struct lane_regions *at, struct link *link,
-                          const struct rpc_request *request)
+nigh_status lane_region_put_here(struct lane_regions *at, const uint8_t *bytes, size_t size_bytes)
 {
     struct region_spot spot;
     size_t head;
-    nigh_status status = region_put_decode(request->payload, request->bytes, &spot, &head);
+    nigh_status status = region_put_decode(bytes, size_bytes, &spot, &head);
+    uint8_t *to;
 
-    if (status == NIGH_OK) {
-        uint64_t count = request->bytes - head;
-        uint8_t *to = bytes_at(at, &spot, 0, count, true);
+    if (status != NIGH_OK)
+        return status;
+    to = bytes_at(at, &spot, 0, size_bytes - head, true);
+    if (to == NULL)
+        return NIGH_STALE;
+    lane_region_move(to, bytes + head, size_bytes - head, true);
+    return NIGH_OK;
+}
 
-        if (to != NULL)
-            lane_region_move(to, request->payload + head, count, true);
-        else
-            status = NIGH_STALE;
-    }
+void lane_region_hear_put(struct lane_regions *at, struct link *link,
+                          const struct rpc_request *request)
+{
+    nigh_status status = lane_region_put_here(at, request->payload, request->bytes);
+
     at->has_said = true;
     rpc_reply(link_calls(link), request->call, status, NULL, 0);
 }

@@ -151,10 +151,14 @@ static nigh_status open_handle(struct lane_regions *at, struct region_io *io,
                                const struct region_descriptor *descriptor)
 {
     struct region_handles *handles = lane_region_handles(at, io->slot);
+    nigh_status status;
 
     if (region_descriptor_is_none(descriptor) || region_descriptor_is_freed(descriptor))
         return NIGH_NOT_FOUND;
-    return region_handles_open(handles, io->use, descriptor, io->rights, &io->number);
+    status = region_handles_open(handles, io->use, descriptor, io->rights, &io->number);
+    if (status == NIGH_OK)
+        lane_region_hear(io->use, descriptor, io->number, io->rights);
+    return status;
 }
 
 static nigh_status tell_stat(struct lane_regions *at, struct region_io *io,

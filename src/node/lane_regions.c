@@ -284,6 +284,7 @@ bool lane_turn_regions(struct lane *lane)
     any = lane_region_posts_turn(at) || any;
     any = lane_region_copies_turn(at) || any;
     any = lane_region_pushes_turn(at) || any;
+    any = lane_region_news_turn(at) || any;
     any = lane_region_lists_turn(at) || any;
     hold(at);
     lane_regions_tell(at);
@@ -305,6 +306,7 @@ uint64_t lane_regions_due_us(const struct lane *lane)
     if (at == NULL)
         return UINT64_MAX;
     if (!list_empty(&at->copies_due) || !list_empty(&at->lists_due) || at->pushes_due ||
+        !list_empty(&at->news) ||
         lane_region_posts_wait_here(at))
         return at->lane->now_us;
     return min_u64(min_u64(timers_first_deadline(&at->timers), at->again_us),
@@ -367,7 +369,8 @@ static nigh_status make_machines(struct lane_regions *at)
                   .answered = lane_region_answered,
                   .locked = lane_region_locked,
                   .wanted = lane_region_wanted,
-                  .passed = lane_region_passed},
+                  .passed = lane_region_passed,
+                  .told = lane_region_told},
     };
 
     (void)random_system_seed(&config.seed);
@@ -421,6 +424,7 @@ nigh_status lane_open_regions(struct lane *lane)
     list_init(&at->copies_due);
     list_init(&at->copies_short);
     turns_init(&at->copy_turns, 1);
+    list_init(&at->news);
     list_init(&at->pushes);
     list_init(&at->lists);
     list_init(&at->lists_due);

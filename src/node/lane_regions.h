@@ -56,11 +56,17 @@ struct region_use {
     struct region *region;
     struct region_guard *guard; /* the lock that it is good under; NULL: none */
     uint32_t slot;              /* of its session */
+    uint64_t number;            /* of the handle, once there is one */
     uint32_t ios;               /* under way */
     uint32_t maps, stale_maps;  /* of chunks; of these, of memory that is none any more */
     bool is_closed;
     bool is_abandoned; /* with its session, and not by it */
     bool is_low;       /* of low priority, as its handle or its session is */
+    /* lane_region_news.c: what its session was told of, or knew from the beginning */
+    struct list_node hears; /* in its region's hearers */
+    uint64_t said_bytes;
+    uint32_t said_rights;
+    bool is_said_freed;
     /* lane_region_barriers.c */
     struct regions_party party;
     struct region_io *arriving; /* that waits at a barrier; NULL: none does */
@@ -435,6 +441,8 @@ struct lane_regions {
     uint8_t *free_buffers; /* the first word of each is the next */
     uint32_t free_buffer_count;
     struct region_fill fills[REGION_FILLS];
+    /* lane_region_news.c */
+    struct list news; /* regions whose hearers are yet to be told */
     /* lane_region_pushes.c */
     struct list pushes;
     uint32_t push_count;
@@ -702,6 +710,11 @@ bool lane_region_pushes_turn(struct lane_regions *at);
 void lane_region_pushes_retry(struct lane_regions *at);
 void lane_region_pushes_link_down(struct lane_regions *at, const struct link *link);
 void lane_region_pushes_fini(struct lane_regions *at);
+/* Where both sides of what a member asks are here. NIGH_ELSEWHERE: the source is not, by this
+ * handle; NIGH_STALE: the other side is not. */
+nigh_status lane_region_push_here(struct lane_regions *at, const struct region_push *push);
+/* What a member brings. NIGH_STALE: its chunk is not here, by this handle; NIGH_PROTOCOL. */
+nigh_status lane_region_put_here(struct lane_regions *at, const uint8_t *bytes, size_t size_bytes);
 /* A member asks, and says. */
 void lane_region_hear_push(struct lane_regions *at, struct link *link,
                            const struct rpc_request *request);
@@ -742,6 +755,17 @@ bool lane_region_lists_cancel(struct lane_regions *at, uint32_t slot, uint32_t c
 void lane_region_hear_list(struct lane_regions *at, struct link *link,
                            const struct rpc_request *request);
 void lane_region_lists_fini(struct lane_regions *at);
+
+/* ---- lane_region_news.c --------------------------------------------------- */
+
+/* It has a handle, by this descriptor: its session is told what becomes of the region. */
+void lane_region_hear(struct region_use *use, const struct region_descriptor *descriptor,
+                      uint64_t number, uint32_t rights);
+/* It is closed. */
+void lane_region_hear_no_more(struct region_use *use);
+void lane_region_told(void *context, struct region *region);
+/* A turn's share of those who are to be told. True: there was one. */
+bool lane_region_news_turn(struct lane_regions *at);
 
 /* ---- lane_region_locks.c -------------------------------------------------- */
 

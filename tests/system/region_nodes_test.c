@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "region_world.h"
@@ -1063,6 +1065,90 @@ static void rights_are_given_and_taken(void **state)
     end_world(&world);
 }
 
+/* ---- told ----------------------------------------------------------------- */
+
+/* Of another uid than the nodes', in a process of its own, which does nothing but listen. It says
+ * on `to` that it has the region open, then each kind of event that it hears. */
+static int listen_as_another(const char *socket, int to)
+{
+    nigh_client_options options = {.struct_size = sizeof options, .socket_path = socket};
+    nigh_client *client = NULL;
+    nigh_region *region = NULL;
+    nigh_event event = {0};
+    uint8_t said = 0;
+
+    if (setgid(54321) != 0 || setuid(54321) != 0 ||
+        nigh_client_open(&options, &client) != NIGH_OK ||
+        nigh_subscribe(client, NIGH_SUBSCRIBE_REGIONS) != NIGH_OK ||
+        AGREED(nigh_region_open(client, "told", NIGH_REGION_READ | NIGH_REGION_WRITE, WAIT_US,
+                                &region)) != NIGH_OK)
+        return 1;
+    while (write(to, &said, 1) == 1 && said != NIGH_EVENT_REGION_FREED) {
+        do {
+            if (nigh_next_event(client, 3 * WAIT_US, &event) != NIGH_OK)
+                return 1;
+        } while (event.kind < NIGH_EVENT_REGION_FREED ||
+                 event.data_size != nigh_region_number(region));
+        said = (uint8_t)event.kind;
+    }
+    return 0;
+}
+
+static uint8_t heard(int from)
+{
+    uint8_t said = UINT8_MAX;
+
+    return read(from, &said, 1) == 1 ? said : UINT8_MAX;
+}
+
+/* At another node than its master's and its home's, or whichever they are; it asks nothing. */
+static void who_has_a_region_open_hears_of_its_end(void **state)
+{
+    struct world world;
+    nigh_region *region;
+    char socket[108];
+    int pipes[2], ended;
+    pid_t child;
+
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("# not root: no other uid\n");
+        return;
+    }
+    assert_int_equal(pipe(pipes), 0);
+    support_path(socket, sizeof socket, ".");
+    assert_int_equal(chmod(socket, 0711), 0);
+    support_path(socket, sizeof socket, "told.sock");
+    memset(&world, 0, sizeof world);
+    world.socket = socket;
+    begin_world_of(&world, NODES);
+    region = create(world.client[0],
+                    &(nigh_region_spec){.name = "told", .size = 3 * MIB, .chunk_size = MIB,
+                                        .where = NIGH_REGION_SPREAD});
+    assert_int_equal(AGREED(nigh_region_grant(region, NIGH_REGION_USER, 54321,
+                                              NIGH_REGION_READ | NIGH_REGION_WRITE, 0, WAIT_US)),
+                     NIGH_OK);
+    child = fork();
+    if (child == 0)
+        _exit(listen_as_another(socket, pipes[1]));
+    assert_true(child > 0);
+    close(pipes[1]);
+    assert_int_equal(heard(pipes[0]), 0);
+    assert_int_equal(AGREED(nigh_region_grant(region, NIGH_REGION_USER, 54321, 0, NIGH_REGION_WRITE,
+                                              WAIT_US)),
+                     NIGH_OK);
+    assert_int_equal(heard(pipes[0]), NIGH_EVENT_REGION_REVOKED);
+    assert_int_equal(AGREED(nigh_region_resize(region, MIB, NIGH_REGION_LOCAL, 0, WAIT_US)),
+                     NIGH_OK);
+    assert_int_equal(heard(pipes[0]), NIGH_EVENT_REGION_RESIZED);
+    assert_int_equal(AGREED(nigh_region_free(region, WAIT_US)), NIGH_OK);
+    assert_int_equal(heard(pipes[0]), NIGH_EVENT_REGION_FREED);
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
+    close(pipes[0]);
+    end_world(&world);
+}
+
 static void what_cannot_be_is_refused(void **state)
 {
     const struct {
@@ -1765,6 +1851,7 @@ int main(void)
         cmocka_unit_test(a_chunk_moves_with_what_is_in_it),
         cmocka_unit_test(a_region_grows_and_shrinks),
         cmocka_unit_test(rights_are_given_and_taken),
+        cmocka_unit_test(who_has_a_region_open_hears_of_its_end),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(chunks_move_under_fire),
         cmocka_unit_test(many_regions_come_and_go),
