@@ -230,7 +230,7 @@ void lane_region_move(uint8_t *to, const uint8_t *from, uint64_t count, bool wri
     uint64_t value;
 
     if (count != sizeof(value) || (uintptr_t)word % sizeof(value) != 0) {
-        memcpy(to, from, count);
+        memmove(to, from, count); /* a member may ask for any two ranges */
     } else if (writes) {
         memcpy(&value, from, sizeof(value));
         __atomic_store_n(word, value, __ATOMIC_RELEASE);

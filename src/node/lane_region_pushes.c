@@ -163,7 +163,9 @@ static void finish(struct lane_regions *at, struct region_pushing *pushing)
 }
 
 /* Of one channel they end in the order in which they went, and none lands behind one that was
- * refused: so what has landed is so much from the beginning on. */
+ * refused: so what has landed is so much from the beginning on. Also of those that were under way
+ * when the source was found to be gone: who asks is to write again what has not landed, and no
+ * more. */
 static void on_put(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
                    uint64_t now_us)
 {
@@ -177,13 +179,16 @@ static void on_put(void *context, nigh_status status, const uint8_t *payload, ui
     at->peers[push->node].puts--;
     pushing->under_way--;
     at->pushes_due = true;
-    if (status == NIGH_OK && pushing->status == NIGH_OK) {
+    if (pushing->has_failed)
+        return;
+    if (status == NIGH_OK) {
         uint64_t count = region_put_cut(push->to.offset_bytes + pushing->landed_bytes,
                                         push->bytes - pushing->landed_bytes);
 
         pushing->landed_bytes += count;
         at->counts.bytes_pushed += count;
-    } else if (pushing->status == NIGH_OK) {
+    } else {
+        pushing->has_failed = true;
         pushing->status = status == NIGH_UNSUPPORTED ? NIGH_ELSEWHERE
                           : status == NIGH_STALE     ? NIGH_STALE
                                                      : NIGH_PEER_LOST;
@@ -199,7 +204,7 @@ static nigh_status put(struct lane_regions *at, struct region_pushing *pushing)
     uint64_t count = region_put_cut(push->to.offset_bytes + pushing->begun_bytes,
                                     push->bytes - pushing->begun_bytes);
     const uint8_t *from = bytes_at(at, &push->from, pushing->begun_bytes, count, false);
-    uint8_t head[REGION_PUT_HEAD_BYTES];
+    uint8_t head[REGION_PUT_HEAD_BYTES], word[8];
     struct rpc_piece pieces[2] = {{.data = head}, {.data = from, .bytes = (uint32_t)count}};
     nigh_status status;
 
@@ -208,6 +213,10 @@ static nigh_status put(struct lane_regions *at, struct region_pushing *pushing)
         return NIGH_ELSEWHERE;
     if (at->peers[push->node].puts >= lane_region_puts(at))
         return NIGH_BUSY;
+    if (count == sizeof(word)) {
+        lane_region_move(word, from, count, false); /* it may be one that is written meanwhile */
+        pieces[1].data = word;
+    }
     to.offset_bytes += pushing->begun_bytes;
     pieces[0].bytes = (uint32_t)region_put_encode(&to, head);
     status = rpc_call(link_calls(link), CALLS_METHOD_REGION_PUT, pieces, 2, UINT64_MAX,
@@ -307,11 +316,16 @@ nigh_status lane_region_push_here(struct lane_regions *at, const struct region_p
 {
     const uint8_t *from = bytes_at(at, &push->from, 0, push->bytes, false);
     uint8_t *to = bytes_at(at, &push->to, 0, push->bytes, true);
+    uint8_t word[8];
 
     if (from == NULL)
         return NIGH_ELSEWHERE;
     if (to == NULL)
         return NIGH_STALE;
+    if (push->bytes == sizeof(word)) {
+        lane_region_move(word, from, push->bytes, false);
+        from = word;
+    }
     lane_region_move(to, from, push->bytes, true);
     at->counts.bytes_pushed += push->bytes;
     return NIGH_OK;

@@ -214,6 +214,7 @@ struct region_pushing {
     uint32_t under_way;
     uint64_t begun_bytes, landed_bytes;
     nigh_status status;
+    bool has_failed; /* something that went: nothing behind it has landed */
     struct region_push push;
 };
 
