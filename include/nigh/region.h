@@ -149,6 +149,10 @@ NIGH_API nigh_status nigh_region_open(nigh_client *client, const char *name, uin
  * and not to be closed. */
 NIGH_API void nigh_region_close(nigh_region *region);
 
+/* What events of regions name a handle by (NIGH_SUBSCRIBE_REGIONS): of those that a client has open
+ * over one connection no other has it. Any thread. */
+NIGH_API uint64_t nigh_region_number(const nigh_region *region);
+
 /* ---- bytes ---------------------------------------------------------------- */
 
 /*

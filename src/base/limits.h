@@ -291,10 +291,13 @@
     65536                           /* of a piece of one, and of a buffer that it passes through */
 #define LIMIT_REGION_COPY_POSTS 8   /* pieces of one copy under way */
 #define LIMIT_REGION_BUFFERS    64  /* of LIMIT_REGION_COPY_BYTES, for copies of a lane */
+#define LIMIT_REGION_PUSHES     256 /* pieces of copies that other nodes ask of a lane, shared, */
+#define LIMIT_REGION_PUTS       16  /* and calls that bring them to one node, at most a fourth of */
 #define LIMIT_REGION_LISTS      64  /* lists of regions under way in a lane, */
 #define LIMIT_REGION_LISTS_EACH 4   /* and of one session */
 #define LIMIT_REGION_LIST_LOOKS 256 /* regions that a home looks at for one answer */
 #define LIMIT_REGION_LIST_US    UINT64_C(5000000) /* who is silent for so long is left out */
+#define LIMIT_REGION_NEWS       64 /* handles that are looked at for one change, in a turn */
 #define LIMIT_REGION_VECTOR     64                /* parts of one vectored read or write */
 #define LIMIT_REGION_AGAIN_US   UINT64_C(1000)    /* what waits for a link is looked at again */
 #define LIMIT_REGION_HOLD_US \

@@ -666,6 +666,11 @@ nigh_status region_put(nigh_region *region)
     return status == NIGH_OK ? op_run(&op) : status;
 }
 
+uint64_t nigh_region_number(const nigh_region *region)
+{
+    return region == NULL ? 0 : region->number;
+}
+
 void nigh_region_close(nigh_region *region)
 {
     if (region != NULL) {

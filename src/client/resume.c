@@ -125,8 +125,7 @@ static void resume_begin_anew(nigh_client *client, const struct attach_answer *a
     if (client->subscribed) {
         /* The node forgot that it was asked for events, and some of them were never told. */
         struct session_sqe sqe = {.op = SESSION_OP_SUBSCRIBE,
-                                  .argument =
-                                      client->hears_conflicts ? NIGH_SUBSCRIBE_CONFLICTS : 0};
+                                  .argument = client->hears};
 
         for (uint32_t i = 0; i < client->lanes; i++) {
             struct session_sqe copy = sqe;

@@ -258,6 +258,7 @@ static nigh_status post_read(struct link *link, const struct link_op *op,
     link->links->counters.reads++;
     for (uint32_t n = 0; n < count; n++) {
         link->links->counters.read_bytes += slices[n].bytes;
+        link->links->counters.region_bytes += link_is_own(op->over) ? slices[n].bytes : 0;
     }
     return NIGH_OK;
 }
@@ -384,6 +385,7 @@ nigh_status link_write(struct link *link, enum link_endpoint over,
     if (status == NIGH_OK) {
         link->links->counters.writes++;
         link->links->counters.write_bytes += bytes;
+        link->links->counters.region_bytes += bytes;
     }
     return status;
 }

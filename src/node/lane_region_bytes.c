@@ -223,14 +223,13 @@ static nigh_status act_on_word(struct region_io *io, uint8_t *bytes)
     return NIGH_OK;
 }
 
-/* One aligned word moves whole, beside peers that the fabric lets at it. */
-static void move(uint8_t *to, const uint8_t *from, uint64_t count, bool writes)
+void lane_region_move(uint8_t *to, const uint8_t *from, uint64_t count, bool writes)
 {
     uint64_t *word = (uint64_t *)(void *)(writes ? to : (uint8_t *)(uintptr_t)from);
     uint64_t value;
 
     if (count != sizeof(value) || (uintptr_t)word % sizeof(value) != 0) {
-        memcpy(to, from, count);
+        memmove(to, from, count); /* a member may ask for any two ranges */
     } else if (writes) {
         memcpy(&value, from, sizeof(value));
         __atomic_store_n(word, value, __ATOMIC_RELEASE);
@@ -273,8 +272,8 @@ nigh_status lane_region_carry_out(struct lane_regions *at, struct region_part *p
     if (bytes == NULL)
         return io->is_told ? NIGH_CANCELED : NIGH_INVALID;
     if (io->what == SESSION_REGION_WRITE)
-        move(chunk + from, bytes + from, count, true);
+        lane_region_move(chunk + from, bytes + from, count, true);
     else
-        move(bytes + from, chunk + from, count, false);
+        lane_region_move(bytes + from, chunk + from, count, false);
     return NIGH_OK;
 }

@@ -172,6 +172,7 @@ void lane_region_ops_tell(struct lane_regions *at)
         lane_region_leave(use);
         if (use->guard != NULL)
             lane_region_guard_free(at, use->guard);
+        lane_region_hear_no_more(use);
         regions_close(use->region);
         free(use);
     }

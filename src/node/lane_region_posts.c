@@ -138,7 +138,8 @@ static void end_part(struct lane_regions *at, struct region_part *part, nigh_sta
     uint64_t bytes = status == NIGH_OK ? part->post.piece.length_bytes : 0;
 
     at->counts.parts_refused += status == NIGH_STALE;
-    at->counts.bytes_read += part->io->what == SESSION_REGION_READ ? bytes : 0;
+    at->counts.bytes_read +=
+        part->io->what == SESSION_REGION_READ || part->io->pushes ? bytes : 0;
     at->counts.bytes_written +=
         part->io->what == SESSION_REGION_WRITE || part->io->what == SESSION_REGION_FILL ? bytes : 0;
     part->status = status;
@@ -259,6 +260,14 @@ static void on_done(void *context, nigh_status status, uint64_t now_us)
     lane_regions_tell(at);
 }
 
+void lane_region_part_pushed(struct lane_regions *at, struct region_part *part,
+                             uint64_t landed_bytes, nigh_status status)
+{
+    part->landed_bytes += landed_bytes;
+    part->io->pushed_bytes += landed_bytes;
+    went_on(at, part, status);
+}
+
 static void on_word_done(void *context, nigh_status status, uint64_t old, uint64_t now_us)
 {
     struct region_part *part = context;
@@ -354,7 +363,7 @@ static enum step step_there(struct lane_regions *at, struct region_part *part)
         if (part->under_way > 0)
             return STEP_LATER;
     } else {
-        status = post_piece(at, part);
+        status = part->io->pushes ? lane_region_push(at, part) : post_piece(at, part);
     }
     if (status == NIGH_BUSY)
         return STEP_NOT_NOW;
@@ -553,6 +562,8 @@ void lane_region_post(void *context, struct regions_op *op, const struct region_
     at->counts.parts_there += !here;
     if (!here && io->what == SESSION_REGION_MAP)
         end_part(at, part, is_away(io));
+    else if (io->pushes && (here || post->piece.length_bytes != io->op.op.length_bytes))
+        end_part(at, part, NIGH_ELSEWHERE); /* it moved here meanwhile */
     else
         begin_part(at, part);
 }

@@ -665,6 +665,7 @@ void exchange_stats(const struct exchange *exchange, struct exchange_stats *stat
     stats->calls_written = links->calls_written;
     stats->rings_full = links->ring_full;
     stats->region_posts = links->region_posts[0] + links->region_posts[1];
+    stats->region_post_bytes = links->region_bytes;
     stats->region_posts_low = links->region_posts[1];
     stats->region_ends = links->region_ends;
     LIST_FOREACH(node, &exchange->live)

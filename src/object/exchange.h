@@ -243,6 +243,7 @@ struct exchange_stats {
     uint64_t calls_sent, calls_written; /* frames of calls of users; ever */
     uint64_t rings_full;                /* frames that a ring had no room for at once; ever */
     uint64_t region_posts;              /* READs, WRITEs, atomics of regions; ever */
+    uint64_t region_post_bytes;         /* of them, but of atomics */
     uint64_t region_posts_low;          /* of them, over endpoints for low priority alone; ever */
     uint64_t region_ends;    /* endpoints for regions that ended without their link; ever */
     uint64_t links_writing;  /* links that are up over which they are written */

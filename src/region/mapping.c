@@ -332,6 +332,13 @@ static bool is_the_same(const struct region_descriptor *now, const struct region
            later->geometry.chunk_bytes == now->geometry.chunk_bytes;
 }
 
+static void say_told(const struct region_mapping *mapping)
+{
+    if (mapping->config.shell.told != NULL) {
+        mapping->config.shell.told(mapping->config.shell.context);
+    }
+}
+
 static void take_mapped(struct region_mapping *mapping, const struct region_message *message)
 {
     struct region_descriptor *now = mapping->config.now;
@@ -347,12 +354,14 @@ static void take_mapped(struct region_mapping *mapping, const struct region_mess
     if (message->status != NIGH_OK ||
         (is_known(mapping) && !is_the_same(now, message->descriptor))) {
         mapping->is_gone = true;
+        say_told(mapping);
         stop_all(mapping, message->status != NIGH_OK ? message->status : NIGH_NOT_FOUND);
         return;
     }
     NIGH_ASSERT(message->descriptor->chunk_count <= mapping->config.room);
     keep_ended(mapping, message->descriptor);
     region_descriptor_copy(now, message->descriptor);
+    say_told(mapping);
     post_all(mapping);
 }
 

@@ -43,6 +43,8 @@ struct region_mapping_shell {
     nigh_status (*judge)(void *context, struct region_op *op,
                          const struct region_descriptor *descriptor);
     void (*ended)(void *context, struct region_op *op, nigh_status status);
+    /* The home has told of the region. NULL: nobody minds. */
+    void (*told)(void *context);
 };
 
 struct region_mapping_config {

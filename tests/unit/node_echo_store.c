@@ -68,6 +68,7 @@ uint64_t store_tick(struct store *store, uint64_t now_us)
 }
 
 struct echo_leased echo_leased;
+uint64_t echo_hears_regions;
 struct rpc *echo_channel;
 struct links *echo_links;
 
@@ -79,6 +80,12 @@ uint8_t *store_leased_bytes(struct store *store, uint32_t session, uint64_t offs
         offset - echo_leased.offset > echo_leased.bytes - bytes)
         return NULL;
     return echo_leased.at + (offset - echo_leased.offset);
+}
+
+bool store_hears_regions(const struct store *store, uint32_t slot)
+{
+    (void)store;
+    return (echo_hears_regions >> slot & 1) != 0;
 }
 
 bool store_wants_turn(const struct store *store)

@@ -69,5 +69,7 @@ struct echo_leased {
 };
 
 extern struct echo_leased echo_leased;
+/* Sessions that asked for events of regions, a bit each. */
+extern uint64_t echo_hears_regions;
 
 #endif

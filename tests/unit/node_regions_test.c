@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/blake.h"
 #include "fabric/sim/sim.h"
 #include "node/lane_regions.h"
 #include "node_echo_store.h"
@@ -1046,6 +1047,158 @@ static uint64_t shared_with_another(uint64_t size_bytes, uint64_t *others)
     assert_int_equal(ask(0, a_grant(mine, 71, REGION_READ | REGION_WRITE, 0)).status, NIGH_OK);
     assert_int_equal(open_region(2, "r", REGION_READ | REGION_WRITE, others), NIGH_OK);
     return mine;
+}
+
+/* ---- what other nodes ask, and bring -------------------------------------- */
+
+#define BROUGHT 5u
+
+/* What opens the one chunk of "r" now, as its mappers know it. */
+static struct region_spot a_spot(const struct region *region, uint64_t offset_bytes)
+{
+    struct region_place place;
+    struct region_spot spot = {.offset_bytes = offset_bytes, .name_bytes = 1, .name = "r"};
+
+    assert_true(region_place(region, 0, &place));
+    spot.handle = place.handle;
+    return spot;
+}
+
+static nigh_status bring(const struct region_spot *to, uint8_t byte)
+{
+    uint8_t bytes[REGION_PUT_HEAD_BYTES + BROUGHT];
+    size_t head = region_put_encode(to, bytes);
+
+    memset(bytes + head, byte, BROUGHT);
+    return lane_region_put_here(lane->regions, bytes, head + BROUGHT);
+}
+
+static nigh_status push(const struct region_spot *from, const struct region_spot *to)
+{
+    struct region_push asked = {.from = *from, .to = *to, .bytes = BROUGHT};
+
+    return lane_region_push_here(lane->regions, &asked);
+}
+
+/* By the handle that a chunk had before a revoke nothing lands in it, and nothing leaves it; nor by
+ * one that it never had, nor behind its memory. */
+static void what_is_brought_needs_a_handle(void **state)
+{
+    uint64_t mine, others;
+    struct region_spot before, now, wrong, behind;
+    const struct region *region;
+
+    (void)state;
+    mine = shared_with_another(LIMIT_REGION_UNIT_BYTES, &others);
+    region = regions_look(lane->regions->regions, "r", 1);
+    assert_non_null(region);
+    before = a_spot(region, 0);
+    assert_int_equal(bring(&before, 7), NIGH_OK);
+    assert_int_equal(read_byte(0, mine), 7);
+    assert_int_equal(push(&before, &before), NIGH_OK);
+    assert_int_equal(ask(0, a_grant(mine, 71, 0, REGION_WRITE)).status, NIGH_OK);
+    now = a_spot(region, 0);
+    assert_false(region_window_equal(now.handle, before.handle));
+    assert_int_equal(bring(&before, 8), NIGH_STALE);
+    assert_int_equal(read_byte(0, mine), 7);
+    assert_int_equal(push(&before, &now), NIGH_ELSEWHERE);
+    assert_int_equal(push(&now, &before), NIGH_STALE);
+    wrong = behind = now;
+    wrong.handle.key++;
+    assert_int_equal(bring(&wrong, 9), NIGH_STALE);
+    wrong = now;
+    wrong.chunk = 1;
+    assert_int_equal(bring(&wrong, 9), NIGH_STALE);
+    wrong = now;
+    wrong.name[0] = 's';
+    assert_int_equal(bring(&wrong, 9), NIGH_STALE);
+    behind.offset_bytes = LIMIT_REGION_UNIT_BYTES - BROUGHT + 1;
+    assert_int_equal(bring(&behind, 9), NIGH_STALE);
+    assert_int_equal(push(&behind, &now), NIGH_ELSEWHERE);
+    behind.offset_bytes--;
+    assert_int_equal(bring(&behind, 9), NIGH_OK);
+    assert_int_equal(push(&now, &behind), NIGH_OK);
+    assert_int_equal(read_byte(0, mine), 7);
+}
+
+/* ---- what sessions are told ----------------------------------------------- */
+
+static uint32_t told(uint32_t slot)
+{
+    return atomic_load(&ring_of(slot)->event_tail.value);
+}
+
+static struct session_event last_told(uint32_t slot)
+{
+    return ring_of(slot)->events[(told(slot) - 1) % LIMIT_EVENT_ENTRIES];
+}
+
+static bool is_told(uint32_t slot, uint32_t count)
+{
+    turn();
+    return told(slot) == count;
+}
+
+/* Of what it has open alone, once each, and only who asked for it; nothing is asked for it. */
+static void who_has_it_open_is_told(void **state)
+{
+    const struct session_region_make smaller = {.size_bytes = LIMIT_REGION_UNIT_BYTES};
+    uint64_t mine, others, again;
+    struct session_event event;
+    uint8_t id[20];
+    uint32_t before[SLOTS], resize;
+
+    (void)state;
+    echo_hears_regions = 1u << 0 | 1u << 2;
+    mine = shared_with_another(4 * LIMIT_REGION_UNIT_BYTES, &others);
+    assert_int_equal(open_region(2, "r", REGION_READ, &again), NIGH_OK);
+    assert_int_equal(open_region(3, "r", REGION_READ | REGION_WRITE, &again), NIGH_OK);
+    for (uint32_t slot = 0; slot < SLOTS; slot++)
+        before[slot] = told(slot);
+    assert_int_equal(ask(0, a_grant(mine, 71, 0, REGION_WRITE)).status, NIGH_OK);
+    assert_true(SUPPORT_WAIT(is_told(2, before[2] + 1), WAIT_MS));
+    event = last_told(2);
+    assert_int_equal(event.kind_meta, NIGH_EVENT_REGION_REVOKED | REGION_READ << 8);
+    assert_int_equal(event.data_size, others);
+    blake_id20("r", 1, id);
+    assert_memory_equal(event.id, id, sizeof id);
+    resize = told(0);
+    memcpy(memory, &smaller, sizeof(smaller));
+    assert_int_equal(ask(0, a_question(SESSION_REGION_RESIZE, mine, 0, sizeof(smaller))).status,
+                     NIGH_OK);
+    assert_true(SUPPORT_WAIT(is_told(2, before[2] + 3), WAIT_MS));
+    assert_int_equal(last_told(2).kind_meta, NIGH_EVENT_REGION_RESIZED);
+    assert_true(SUPPORT_WAIT(is_told(0, resize + 1), WAIT_MS));
+    assert_int_equal(ask(0, a_question(SESSION_REGION_FREE, mine, 0, 0)).status, NIGH_OK);
+    assert_true(SUPPORT_WAIT(is_told(2, before[2] + 5), WAIT_MS));
+    assert_int_equal(last_told(2).kind_meta, NIGH_EVENT_REGION_FREED);
+    assert_true(SUPPORT_WAIT(is_told(0, resize + 2), WAIT_MS));
+    for (uint32_t n = 0; n < 100; n++)
+        turn();
+    assert_int_equal(told(2), before[2] + 5); /* both of its handles: freed, and resized */
+    assert_int_equal(told(0), resize + 2);
+    assert_int_equal(told(1), before[1]);
+    assert_int_equal(told(3), before[3]);
+    echo_hears_regions = 0;
+}
+
+/* As many handles as a turn does not pass: the lane goes on, and all are told in the end. */
+static void many_are_told_in_turns(void **state)
+{
+    const uint32_t count = 4 * LIMIT_REGION_NEWS;
+    uint64_t mine, number;
+
+    (void)state;
+    echo_hears_regions = 1u << 1;
+    assert_int_equal(create(0, "r", 5000), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &mine), NIGH_OK);
+    for (uint32_t n = 0; n < count; n++)
+        assert_int_equal(open_region(1, "r", REGION_READ, &number), NIGH_OK);
+    assert_int_equal(ask(0, a_question(SESSION_REGION_FREE, mine, 0, 0)).status, NIGH_OK);
+    assert_in_range(told(1), 0, count - 1);
+    assert_true(SUPPORT_WAIT((turn(), told(1) == count), WAIT_MS));
+    assert_true(list_empty(&lane->regions->news));
+    echo_hears_regions = 0;
 }
 
 /* ---- memory that sessions donate ------------------------------------------ */
@@ -2866,6 +3019,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_held_goes_with_its_session, set_up_with_rates,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_map_is_its_sessions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_brought_needs_a_handle, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_has_it_open_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_are_told_in_turns, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_revoke_leaves_who_has_it_mapped_behind, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(who_was_given_memory_once_is_not_forgotten, set_up,
