@@ -299,7 +299,7 @@ struct links_counters {
     uint64_t reads, read_bytes, bulk_messages, pushes;
     uint64_t writes, write_bytes, atomics;
     uint64_t region_posts[LIMIT_REGION_ENDPOINTS]; /* READs, WRITEs, atomics of each endpoint */
-    uint64_t region_bytes;              /* of these READs and WRITEs */
+    uint64_t region_bytes;                         /* of these READs and WRITEs */
     uint64_t region_ends;               /* of endpoints for regions, without their link's */
     uint64_t calls_sent, calls_written; /* frames of calls */
     uint64_t ring_full;    /* of them, that were to be written and found no room: sent, or late */
