@@ -358,8 +358,8 @@ typedef struct nigh_event {
     4u /* tell of regions that this client has open, too (NIGH_EVENT_REGION_*) */
 
 /* Starts events of the pool for this client. The queue is bounded; a full one loses events and says
- * so. NIGH_INVALID: flags that there are not; NIGH_SUBSCRIBE_CONFLICTS or NIGH_SUBSCRIBE_REGIONS, and an older
- * node. */
+ * so. NIGH_INVALID: flags that there are not; NIGH_SUBSCRIBE_CONFLICTS or NIGH_SUBSCRIBE_REGIONS,
+ * and an older node. */
 NIGH_API nigh_status nigh_subscribe(nigh_client *client, uint32_t flags);
 NIGH_API nigh_status nigh_unsubscribe(nigh_client *client);
 

@@ -298,8 +298,8 @@
 #define LIMIT_REGION_LIST_LOOKS 256 /* regions that a home looks at for one answer */
 #define LIMIT_REGION_LIST_US    UINT64_C(5000000) /* who is silent for so long is left out */
 #define LIMIT_REGION_NEWS       64 /* handles that are looked at for one change, in a turn */
-#define LIMIT_REGION_VECTOR     64                /* parts of one vectored read or write */
-#define LIMIT_REGION_AGAIN_US   UINT64_C(1000)    /* what waits for a link is looked at again */
+#define LIMIT_REGION_VECTOR     64 /* parts of one vectored read or write */
+#define LIMIT_REGION_AGAIN_US   UINT64_C(1000) /* what waits for a link is looked at again */
 #define LIMIT_REGION_HOLD_US \
     UINT64_C(20000) /* mappers have so long to stand still, twice this at most */
 #define LIMIT_REGION_LOCKS         65536 /* of one region in use, at a node; and at its home */

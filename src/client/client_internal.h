@@ -191,7 +191,7 @@ struct nigh_client {
     _Atomic bool leading; /* a thread sleeps on the socket for all; written locked */
     bool armed;
     bool subscribed;
-    uint32_t hears; /* NIGH_SUBSCRIBE_*, that a new connection asks for, too */
+    uint32_t hears;     /* NIGH_SUBSCRIBE_*, that a new connection asks for, too */
     bool events_missed; /* a restart of the node swallowed some */
     uint32_t subscribe_flags;
     uint32_t event_lane; /* where the next look for events begins */

@@ -15,7 +15,8 @@
 
 nigh_status nigh_subscribe(nigh_client *client, uint32_t flags)
 {
-    const uint32_t known = NIGH_SUBSCRIBE_REPLAY | NIGH_SUBSCRIBE_CONFLICTS | NIGH_SUBSCRIBE_REGIONS;
+    const uint32_t known =
+        NIGH_SUBSCRIBE_REPLAY | NIGH_SUBSCRIBE_CONFLICTS | NIGH_SUBSCRIBE_REGIONS;
     nigh_status status = client_check(client);
     struct client_op op;
 

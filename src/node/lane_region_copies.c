@@ -265,12 +265,11 @@ static uint64_t until_chunks_end(const struct lane_regions *at, const struct reg
         struct region_handle *handle =
             region_handles_find(lane_region_handles(at, copy->slot), sides[n]->number);
         const struct region_use *use = handle == NULL ? NULL : handle->region;
-        uint64_t chunk_bytes =
-            use == NULL ? 0 : region_known(use->region)->geometry.chunk_bytes;
+        uint64_t chunk_bytes = use == NULL ? 0 : region_known(use->region)->geometry.chunk_bytes;
 
         if (chunk_bytes > 0)
-            most = min_u64(most, chunk_bytes -
-                                     (sides[n]->offset + copy->begun_bytes) % chunk_bytes);
+            most =
+                min_u64(most, chunk_bytes - (sides[n]->offset + copy->begun_bytes) % chunk_bytes);
     }
     return most;
 }

@@ -138,8 +138,7 @@ static void end_part(struct lane_regions *at, struct region_part *part, nigh_sta
     uint64_t bytes = status == NIGH_OK ? part->post.piece.length_bytes : 0;
 
     at->counts.parts_refused += status == NIGH_STALE;
-    at->counts.bytes_read +=
-        part->io->what == SESSION_REGION_READ || part->io->pushes ? bytes : 0;
+    at->counts.bytes_read += part->io->what == SESSION_REGION_READ || part->io->pushes ? bytes : 0;
     at->counts.bytes_written +=
         part->io->what == SESSION_REGION_WRITE || part->io->what == SESSION_REGION_FILL ? bytes : 0;
     part->status = status;

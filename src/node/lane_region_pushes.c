@@ -230,7 +230,11 @@ static nigh_status put(struct lane_regions *at, struct region_pushing *pushing)
     return NIGH_OK;
 }
 
-enum went { WENT, WENT_NOT, WENT_OUT };
+enum went {
+    WENT,
+    WENT_NOT,
+    WENT_OUT
+};
 
 /* WENT_OUT: it is gone. */
 static enum went go_on(struct lane_regions *at, struct region_pushing *pushing)
@@ -248,9 +252,8 @@ static enum went go_on(struct lane_regions *at, struct region_pushing *pushing)
         if (status != NIGH_OK)
             pushing->status = status;
     }
-    if (pushing->under_way == 0 &&
-        (pushing->status != NIGH_OK || pushing->from == NULL ||
-         pushing->landed_bytes == pushing->push.bytes)) {
+    if (pushing->under_way == 0 && (pushing->status != NIGH_OK || pushing->from == NULL ||
+                                    pushing->landed_bytes == pushing->push.bytes)) {
         finish(at, pushing);
         return WENT_OUT;
     }
@@ -357,11 +360,8 @@ void lane_region_hear_push(struct lane_regions *at, struct link *link,
         answer(at, link, request->call, NIGH_ELSEWHERE, 0);
         return;
     }
-    *pushing = (struct region_pushing){.at = at,
-                                       .from = link,
-                                       .call = request->call,
-                                       .rank = link_rank(link),
-                                       .push = push};
+    *pushing = (struct region_pushing){
+        .at = at, .from = link, .call = request->call, .rank = link_rank(link), .push = push};
     list_push_back(&at->pushes, &pushing->link);
     at->push_count++;
     at->pushes_due = true;

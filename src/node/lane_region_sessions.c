@@ -234,8 +234,7 @@ const struct region *lane_region_readable(const struct lane_regions *at, uint32_
                                           uint64_t number)
 {
     struct region_handles *handles = lane_region_handles(at, slot);
-    struct region_handle *handle =
-        handles == NULL ? NULL : region_handles_find(handles, number);
+    struct region_handle *handle = handles == NULL ? NULL : region_handles_find(handles, number);
     const struct region_use *use = handle == NULL ? NULL : handle->region;
 
     if (use == NULL || use->stale_maps > 0 || (use->guard != NULL && use->guard->is_lost) ||

@@ -306,8 +306,7 @@ uint64_t lane_regions_due_us(const struct lane *lane)
     if (at == NULL)
         return UINT64_MAX;
     if (!list_empty(&at->copies_due) || !list_empty(&at->lists_due) || at->pushes_due ||
-        !list_empty(&at->news) ||
-        lane_region_posts_wait_here(at))
+        !list_empty(&at->news) || lane_region_posts_wait_here(at))
         return at->lane->now_us;
     return min_u64(min_u64(timers_first_deadline(&at->timers), at->again_us),
                    min_u64(at->held_us, lane_region_limits_due_us(at)));

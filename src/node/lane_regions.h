@@ -130,7 +130,7 @@ struct region_part {
     struct turns_entry turn; /* of its session, while it waits for one */
     struct region_io *io;
     struct region_post post;
-    struct region_peer *peer; /* where its chunk is */
+    struct region_peer *peer;     /* where its chunk is */
     struct region_peer *asked_of; /* that pushes its bytes there */
     enum qos_class class;
     uint32_t under_way;     /* pieces */
@@ -150,8 +150,8 @@ struct region_peer {
     struct turns turns[QOS_CLASSES];
     struct qos_window windows[QOS_CLASSES]; /* that of low priority where it is apart alone */
     uint32_t staged;                        /* buffers of operations that go there */
-    uint32_t pushes; /* that it was asked for, and has not answered */
-    uint32_t puts;   /* calls that bring others' bytes there */
+    uint32_t pushes;                        /* that it was asked for, and has not answered */
+    uint32_t puts;                          /* calls that bring others' bytes there */
 };
 
 /* What of a copy is under way: it is read into its buffer, and written from there. */
@@ -188,7 +188,7 @@ struct region_copy {
     uint32_t checks;    /* begun, of both sides */
     uint32_t elsewhere; /* pieces in a row that could not be pushed */
     bool is_checking;   /* these have not ended */
-    bool is_within; /* ranges overlap: the order in which pieces are written is not free */
+    bool is_within;     /* ranges overlap: the order in which pieces are written is not free */
     bool is_backward;
     bool is_whole;       /* it is one piece */
     bool is_next_pushed; /* what is to be begun next needs no buffer */
@@ -649,8 +649,8 @@ nigh_status lane_region_slice(struct lane_regions *at, struct region_part *part,
                               struct fabric_slice *slice);
 /* What was read through a buffer comes to its place. */
 nigh_status lane_region_take_read(struct lane_regions *at, const struct region_part *part);
-/* Bytes of a chunk, written or read. One aligned word moves whole, beside peers that the fabric lets
- * at it. */
+/* Bytes of a chunk, written or read. One aligned word moves whole, beside peers that the fabric
+ * lets at it. */
 void lane_region_move(uint8_t *to, const uint8_t *from, uint64_t count, bool writes);
 /* Moves the next piece of a part whose chunk is here. What is looked at is looked at in each: the
  * chunk may have been closed since the last. */
@@ -711,8 +711,7 @@ nigh_status lane_region_push(struct lane_regions *at, struct region_part *part);
 /* Calls of each sort to one node under way, at most. */
 static inline uint32_t lane_region_puts(const struct lane_regions *at)
 {
-    return min_u32(LIMIT_REGION_PUTS,
-                   exchange_users_places(at->lane->config.exchange.members) / 4);
+    return min_u32(LIMIT_REGION_PUTS, exchange_users_places(at->lane->config.exchange.members) / 4);
 }
 /* True: some went on. */
 bool lane_region_pushes_turn(struct lane_regions *at);

@@ -265,8 +265,7 @@ bool store_hears_regions(const struct store *store, uint32_t slot)
 {
     const struct store_session *session = store->sessions[slot];
 
-    return session != NULL && session->hears_regions &&
-           list_is_linked(&session->subscriber_place);
+    return session != NULL && session->hears_regions && list_is_linked(&session->subscriber_place);
 }
 
 nigh_status store_unsubscribe(struct store_call *call)

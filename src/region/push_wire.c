@@ -18,7 +18,13 @@ enum {
 };
 
 /* Of a PUSH. */
-enum { AT_BYTES = 0, AT_NODE = 8, AT_INCARNATION = 12, AT_FROM = 16, AT_TO = 48 };
+enum {
+    AT_BYTES = 0,
+    AT_NODE = 8,
+    AT_INCARNATION = 12,
+    AT_FROM = 16,
+    AT_TO = 48
+};
 
 _Static_assert(AT_ZERO + 7 == REGION_SPOT_BYTES, "a spot has no gaps");
 _Static_assert(AT_TO + REGION_SPOT_BYTES == REGION_PUSH_HEAD_BYTES, "the head has no gaps");

@@ -44,15 +44,14 @@ static void told(void *context)
 nigh_status regions_need_mapping(struct region *region, uint32_t room)
 {
     struct region_mapping *mapping = region->mapping;
-    struct region_mapping_config config = {
-        .room = room,
-        .has_lease = region->regions->has_lease,
-        .shell = {.context = region,
-                  .send = regions_send,
-                  .post = post,
-                  .judge = judge,
-                  .ended = ended,
-                  .told = told}};
+    struct region_mapping_config config = {.room = room,
+                                           .has_lease = region->regions->has_lease,
+                                           .shell = {.context = region,
+                                                     .send = regions_send,
+                                                     .post = post,
+                                                     .judge = judge,
+                                                     .ended = ended,
+                                                     .told = told}};
     uint32_t home = regions_home_of(region);
 
     if (mapping != NULL) {
@@ -166,11 +165,11 @@ bool region_place(const struct region *region, uint32_t chunk, struct region_pla
     const struct region_descriptor *now = mapping->config.now;
 
     if (mapping->is_gone || chunk >= now->chunk_count ||
-        region_window_is_none(now->chunks[chunk].handle) || now->chunks[chunk].node == REGION_NOBODY ||
-        region_chunks_has(&mapping->ended, chunk))
+        region_window_is_none(now->chunks[chunk].handle) ||
+        now->chunks[chunk].node == REGION_NOBODY || region_chunks_has(&mapping->ended, chunk))
         return false;
-    *place = (struct region_place){.node = now->chunks[chunk].node,
-                                   .handle = now->chunks[chunk].handle};
+    *place =
+        (struct region_place){.node = now->chunks[chunk].node, .handle = now->chunks[chunk].handle};
     return true;
 }
 

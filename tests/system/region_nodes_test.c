@@ -387,13 +387,12 @@ static struct passed count_passed(const struct world *world)
 
 static struct modelled model_on(nigh_client *client, const char *name, uint32_t rank, uint64_t seed)
 {
-    struct modelled of = {
-        .region = create(client, &(nigh_region_spec){.name = name,
-                                                     .size = MODEL_BYTES,
-                                                     .chunk_size = MODEL_CHUNK,
-                                                     .where = NIGH_REGION_ON,
-                                                     .rank = rank}),
-        .bytes = malloc(MODEL_BYTES)};
+    struct modelled of = {.region = create(client, &(nigh_region_spec){.name = name,
+                                                                       .size = MODEL_BYTES,
+                                                                       .chunk_size = MODEL_CHUNK,
+                                                                       .where = NIGH_REGION_ON,
+                                                                       .rank = rank}),
+                          .bytes = malloc(MODEL_BYTES)};
 
     assert_non_null(of.bytes);
     fill(of.bytes, MODEL_BYTES, seed);
@@ -456,12 +455,12 @@ static void copies_between_others_stay_within(void **state)
     reads = open_region(world.client[0], "a", NIGH_REGION_READ);
     writes = open_region(world.client[0], "a", NIGH_REGION_WRITE);
     for (uint64_t size = 4096; size <= MIB; size *= 16) {
-        assert_int_equal(AGREED(nigh_region_copy(b.region, 0, a.region, MODEL_BYTES - size + 1,
-                                                 size, WAIT_US)),
-                         NIGH_INVALID);
-        assert_int_equal(AGREED(nigh_region_copy(b.region, MODEL_BYTES - size + 1, a.region, 0,
-                                                 size, WAIT_US)),
-                         NIGH_INVALID);
+        assert_int_equal(
+            AGREED(nigh_region_copy(b.region, 0, a.region, MODEL_BYTES - size + 1, size, WAIT_US)),
+            NIGH_INVALID);
+        assert_int_equal(
+            AGREED(nigh_region_copy(b.region, MODEL_BYTES - size + 1, a.region, 0, size, WAIT_US)),
+            NIGH_INVALID);
         assert_int_equal(AGREED(nigh_region_copy(b.region, 0, writes, 0, size, WAIT_US)),
                          NIGH_DENIED);
         assert_int_equal(AGREED(nigh_region_copy(reads, 0, b.region, 0, size, WAIT_US)),
@@ -1120,9 +1119,10 @@ static void who_has_a_region_open_hears_of_its_end(void **state)
     memset(&world, 0, sizeof world);
     world.socket = socket;
     begin_world_of(&world, NODES);
-    region = create(world.client[0],
-                    &(nigh_region_spec){.name = "told", .size = 3 * MIB, .chunk_size = MIB,
-                                        .where = NIGH_REGION_SPREAD});
+    region = create(world.client[0], &(nigh_region_spec){.name = "told",
+                                                         .size = 3 * MIB,
+                                                         .chunk_size = MIB,
+                                                         .where = NIGH_REGION_SPREAD});
     assert_int_equal(AGREED(nigh_region_grant(region, NIGH_REGION_USER, 54321,
                                               NIGH_REGION_READ | NIGH_REGION_WRITE, 0, WAIT_US)),
                      NIGH_OK);
@@ -1132,9 +1132,9 @@ static void who_has_a_region_open_hears_of_its_end(void **state)
     assert_true(child > 0);
     close(pipes[1]);
     assert_int_equal(heard(pipes[0]), 0);
-    assert_int_equal(AGREED(nigh_region_grant(region, NIGH_REGION_USER, 54321, 0, NIGH_REGION_WRITE,
-                                              WAIT_US)),
-                     NIGH_OK);
+    assert_int_equal(
+        AGREED(nigh_region_grant(region, NIGH_REGION_USER, 54321, 0, NIGH_REGION_WRITE, WAIT_US)),
+        NIGH_OK);
     assert_int_equal(heard(pipes[0]), NIGH_EVENT_REGION_REVOKED);
     assert_int_equal(AGREED(nigh_region_resize(region, MIB, NIGH_REGION_LOCAL, 0, WAIT_US)),
                      NIGH_OK);

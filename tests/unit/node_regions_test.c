@@ -1059,7 +1059,7 @@ static struct region_spot a_spot(const struct region *region, uint64_t offset_by
     struct region_place place;
     struct region_spot spot = {.offset_bytes = offset_bytes, .name_bytes = 1, .name = "r"};
 
-    assert_true(region_place(region, 0, &place));
+    assert_true(SUPPORT_WAIT((turn(), region_place(region, 0, &place)), WAIT_MS));
     spot.handle = place.handle;
     return spot;
 }

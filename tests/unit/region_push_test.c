@@ -76,11 +76,13 @@ static void what_nobody_asks_is_not_read(void **state)
         uint32_t at;
         uint8_t value;
     } wrong[] = {
-        {2, 2},    /* more than a piece */
+        {2, 2},                         /* more than a piece */
         {16 + 20, LIMIT_REGION_CHUNKS}, /* a chunk that none has */
-        {16 + 24, 0},   {16 + 24, LIMIT_REGION_NAME_BYTES + 1}, /* names */
-        {16 + 25, 1},   {48 + 31, 1},                           /* what is zero */
-        {48 + 8 + 7, 1}                                         /* an offset behind any chunk */
+        {16 + 24, 0},
+        {16 + 24, LIMIT_REGION_NAME_BYTES + 1}, /* names */
+        {16 + 25, 1},
+        {48 + 31, 1},   /* what is zero */
+        {48 + 8 + 7, 1} /* an offset behind any chunk */
     };
     struct region_push push = a_push(), got;
     uint8_t bytes[REGION_PUSH_BYTES];
