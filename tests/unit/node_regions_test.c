@@ -2100,13 +2100,13 @@ static void what_has_landed_elsewhere_stays_there(void **state)
 
 /* ---- shares --------------------------------------------------------------- */
 
-/* So few that four sessions can use them up. */
+/* So few that four sessions can use them up, beside what is kept for what they leave behind. */
 static struct session_shares_table *few(enum region_table table, uint32_t places, uint32_t own)
 {
     struct session_shares *shares = &lane->regions->shares;
 
     assert_int_equal(shares->tables[table].used, 0);
-    session_shares_table(shares, table, places, own);
+    session_shares_table(shares, table, places + own * SLOTS, own);
     return &shares->tables[table];
 }
 
