@@ -285,17 +285,26 @@ uint64_t op_remaining_us(const struct client_op *op)
 
 /* ---- one submission ------------------------------------------------------- */
 
-static uint32_t op_one_lane(struct client_op *op, size_t step)
+uint32_t op_one_lane(struct client_op *op, size_t step)
 {
     (void)step;
     return op->u.one.lane;
 }
 
-static bool op_one_build(struct client_op *op, size_t step, struct session_sqe *sqe)
+bool op_one_build(struct client_op *op, size_t step, struct session_sqe *sqe)
 {
     (void)step;
     *sqe = op->u.one.sqe;
     return true;
+}
+
+bool op_any_done(struct client_op *op, size_t step, uint8_t opcode, const struct session_cqe *cqe)
+{
+    (void)op;
+    (void)step;
+    (void)opcode;
+    (void)cqe;
+    return false;
 }
 
 static bool op_one_done(struct client_op *op, size_t step, uint8_t opcode,
