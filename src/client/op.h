@@ -213,6 +213,10 @@ void op_step_ended(struct client_op *op);
 /* Submits what has room. Locked. */
 void op_feed(struct client_op *op);
 
+/* The application is about to sleep on the descriptor, and looks at what there is before: it is
+ * woken at the first deadline of what has found no room. Locked. */
+void op_arm(nigh_client *client);
+
 /* A step's completion. Locked. */
 void op_step_done(struct client_op *op, size_t step, uint8_t opcode, const struct session_cqe *cqe);
 
