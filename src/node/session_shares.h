@@ -11,8 +11,9 @@
  *
  * A place may outlive its session: it counts for its user until it is given back, and for none of
  * who has the slot by then. A session's own ones that are left behind lie in a part that nobody is
- * given, as large as all that are anybody's own; whose user has an eighth of that part there gets
- * none of its own before some are given back, else whoever comes again and again would have all. So
+ * given, as large as all that are anybody's own; whose user has an eighth of that part there has
+ * what is common alone before some are given back, else whoever comes again and again would have
+ * all. So
  * one user, of whose sessions there are three quarters of all, fills that part at most, and takes
  * neither what is common nor what is others' own; where several do, what is common is the less for
  * it.
@@ -59,6 +60,7 @@ struct session_shares {
         uint32_t common_used, left_used;
         uint32_t used; /* of all */
         uint32_t slot_used[LIMIT_SESSIONS];
+        uint32_t slot_own[LIMIT_SESSIONS];        /* of these */
         uint32_t user_used[SESSION_SHARES_USERS]; /* of the common ones */
         uint32_t user_left[SESSION_SHARES_USERS]; /* that were its sessions' own */
     } tables[SESSION_SHARES_TABLES];

@@ -208,6 +208,23 @@ static void what_is_left_behind_takes_nobodys_own(void **state)
     assert_true(session_shares_are_valid(&shares));
 }
 
+/* Nor does it keep one out that left a little behind: it has its share of what is common. */
+static void who_left_its_own_behind_has_what_is_common(void **state)
+{
+    (void)state;
+    begin(4, 64, 2);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_true(take(0, 70));
+    }
+    session_shares_leave(&shares, 0);
+    assert_in_range(take_all(0, 70), 48 / 3 - 1, 48 / 3 + 1);
+    assert_int_equal(shares.tables[0].slot_own[0], 0);
+    session_shares_give(&shares, 0, &held[0]);
+    assert_true(take(0, 70)); /* its own */
+    assert_int_equal(shares.tables[0].slot_own[0], 1);
+    assert_true(session_shares_are_valid(&shares));
+}
+
 /* Several that do their utmost together have what is common, and then others' own: of that no more
  * than there is. */
 static void what_many_leave_behind_is_bounded(void **state)
@@ -293,6 +310,7 @@ int main(void)
         cmocka_unit_test(what_is_left_behind_is_the_users),
         cmocka_unit_test(who_comes_again_does_not_get_all),
         cmocka_unit_test(what_is_left_behind_takes_nobodys_own),
+        cmocka_unit_test(who_left_its_own_behind_has_what_is_common),
         cmocka_unit_test(what_many_leave_behind_is_bounded),
         cmocka_unit_test(tables_are_apart),
         cmocka_unit_test(a_table_of_one_place_has_a_place),
