@@ -269,8 +269,8 @@ static void test_descriptor_tells_of_what_found_no_room(void **state)
     start(&f, &(struct fake_options){0});
     readable = (struct pollfd){.fd = nigh_client_fd(f.client), .events = POLLIN};
     for (uint32_t n = 0; n < LIMIT_RING_WAITERS; n++) {
-        assert_int_equal(
-            nigh_get_start(f.client, &id, 1, NIGH_FOREVER, &views[n + 2], &waiting[n]), NIGH_OK);
+        assert_int_equal(nigh_get_start(f.client, &id, 1, NIGH_FOREVER, &views[n + 2], &waiting[n]),
+                         NIGH_OK);
     }
     for (uint32_t n = 0; n < 2; n++) {
         if (n == 0) {
