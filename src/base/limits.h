@@ -286,14 +286,17 @@
 #define LIMIT_REGION_STAGED      64   /* of them, that one session has at a time */
 #define LIMIT_REGION_HERE        (UINT32_C(1) << 17) /* chunks of a node: each is registered */
 #define LIMIT_REGION_POST        (UINT64_C(1) << 20) /* bytes of one READ, as a chunk moves here */
-#define LIMIT_REGION_COPIES      1024 /* copies between regions under way in a lane */
+#define LIMIT_REGION_COPIES      3072 /* copies between regions under way in a lane, */
+#define LIMIT_REGION_COPIES_OWN  1    /* and of one session, whatever others have */
 #define LIMIT_REGION_COPY_BYTES \
-    65536                           /* of a piece of one, and of a buffer that it passes through */
-#define LIMIT_REGION_COPY_POSTS 8   /* pieces of one copy under way */
-#define LIMIT_REGION_BUFFERS    64  /* of LIMIT_REGION_COPY_BYTES, for copies of a lane */
-#define LIMIT_REGION_LISTS      64  /* lists of regions under way in a lane, */
-#define LIMIT_REGION_LISTS_EACH 4   /* and of one session */
-#define LIMIT_REGION_LIST_LOOKS 256 /* regions that a home looks at for one answer */
+    65536                          /* of a piece of one, and of a buffer that it passes through */
+#define LIMIT_REGION_COPY_POSTS 8  /* pieces of one copy under way */
+#define LIMIT_REGION_BUFFERS    96 /* of LIMIT_REGION_COPY_BYTES, for copies of a lane, */
+#define LIMIT_REGION_BUFFERS_OWN \
+    1 /* and of one session, beside those, and as many for what sessions leave behind */
+#define LIMIT_REGION_LISTS      64                /* lists of regions under way in a lane, */
+#define LIMIT_REGION_LISTS_EACH 4                 /* and of one session */
+#define LIMIT_REGION_LIST_LOOKS 256               /* regions that a home looks at for one answer */
 #define LIMIT_REGION_LIST_US    UINT64_C(5000000) /* who is silent for so long is left out */
 #define LIMIT_REGION_VECTOR     64                /* parts of one vectored read or write */
 #define LIMIT_REGION_AGAIN_US   UINT64_C(1000)    /* what waits for a link is looked at again */
