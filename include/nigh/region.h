@@ -295,7 +295,7 @@ NIGH_API nigh_status nigh_region_compare_swap_start(nigh_region *region, uint64_
  * NIGH_ELSEWHERE: a chunk lies at another node; NIGH_UNSUPPORTED: the region is not mappable;
  * NIGH_INVALID: not all of it is in the region, or the handle is of a lock; NIGH_DENIED;
  * NIGH_NOT_FOUND; NIGH_STALE: also that it was changed meanwhile; NIGH_LIMIT: 1024 chunks are
- * mapped by the client, or it, or all of its user, has its share of the 4096 of a node; NIGH_BUSY:
+ * mapped by the client, or it, or all of its user, has its share of the 5120 of a node; NIGH_BUSY:
  * the node has sent it much that it has not read: try again; and as nigh_region_read.
  */
 NIGH_API nigh_status nigh_region_map(nigh_region *region, uint64_t offset, uint64_t size,

@@ -185,8 +185,10 @@ struct nigh_client {
     struct list regions;          /* that it has open, */
     struct list closing;          /* and those whose end the node is told when there is room */
     int socket_fd;
-    int poll_fd;          /* nigh_client_fd: an epoll of the socket and the bell */
+    int poll_fd;          /* nigh_client_fd: an epoll of the socket, the bell and the timer */
     int bell_fd;          /* eventfd: readable when an armed application has to look */
+    int room_fd;          /* timerfd: likewise, at the first deadline of `feed`: */
+    uint64_t room_due_us; /* UINT64_MAX: it is not set */
     int lead_fd;          /* eventfd: wakes the thread that sleeps on the socket */
     _Atomic bool leading; /* a thread sleeps on the socket for all; written locked */
     bool armed;

@@ -179,7 +179,7 @@ nigh_status lane_region_slice(struct lane_regions *at, struct region_part *part,
         return slice_of_fill(at, io, slice);
     if (io->piece != NULL) {
         slice->address = io->buffer + from;
-        slice->memory = at->buffers_at;
+        slice->memory = io->piece->slab->at;
         return NIGH_OK;
     }
     if (io->staging == NULL) {

@@ -37,24 +37,17 @@ static void say(struct lane_regions *at, struct region_copy *copy, nigh_status s
     lane_on_complete(at->lane, copy->slot, &cqe);
 }
 
-static void give_buffer(struct lane_regions *at, struct region_copy_piece *piece)
-{
-    lane_region_buffer_give(at, piece->copy->slot, piece->buffer);
-    piece->buffer = NULL;
-}
-
 static void free_copy(struct lane_regions *at, struct region_copy *copy)
 {
     for (uint32_t n = 0; n < LIMIT_REGION_COPY_POSTS; n++)
-        give_buffer(at, &copy->piece[n]);
+        lane_region_buffer_give(at, &copy->piece[n]);
     timers_cancel(&at->timers, &copy->wait.timer);
     if (turns_has(&copy->turn))
         turns_remove(&at->copy_turns, &copy->turn);
     if (list_is_linked(&copy->due))
         list_remove(&copy->due);
     list_remove(&copy->link);
-    at->copiers[copy->slot].copies--;
-    at->copy_count--;
+    session_shares_give(&at->shares, REGION_TABLE_COPIES, &copy->counts);
     free(copy);
 }
 
@@ -92,7 +85,7 @@ void lane_region_copy_went_on(struct lane_regions *at, struct region_io *io, nig
         copy->status = status;
     piece->is_read = io->what == SESSION_REGION_READ && !copy->is_checking && status == NIGH_OK;
     if (!piece->is_read)
-        give_buffer(at, piece);
+        lane_region_buffer_give(at, piece);
     make_due(at, copy);
 }
 
@@ -324,7 +317,7 @@ static void want_buffer(struct lane_regions *at, struct region_copy *copy)
     bool wants = piece_to_read(copy) != NULL;
 
     if (wants && !turns_has(&copy->turn))
-        turns_add(&at->copy_turns, &at->copiers[copy->slot].seat, &copy->turn, 1);
+        turns_add(&at->copy_turns, &at->copiers[copy->slot], &copy->turn, 1);
     else if (!wants && turns_has(&copy->turn))
         turns_remove(&at->copy_turns, &copy->turn);
 }
@@ -332,14 +325,11 @@ static void want_buffer(struct lane_regions *at, struct region_copy *copy)
 /* False: it gets no buffer, or nothing can be begun. */
 static bool begin_piece(struct lane_regions *at, struct region_copy_piece *piece)
 {
-    struct region_copy *copy = piece->copy;
-
-    piece->buffer = lane_region_buffer_take(at, copy->slot);
-    if (piece->buffer == NULL)
+    if (!lane_region_buffer_take(at, piece))
         return false;
-    if (copy->is_checking ? check_next(at, piece) : read_piece(at, piece))
+    if (piece->copy->is_checking ? check_next(at, piece) : read_piece(at, piece))
         return true;
-    give_buffer(at, piece);
+    lane_region_buffer_give(at, piece);
     return false;
 }
 
@@ -454,13 +444,18 @@ void lane_region_copies_retry(struct lane_regions *at)
 nigh_status lane_region_copy_begin(struct lane_regions *at, const struct region_copy *asked,
                                    uint64_t deadline_us)
 {
-    uint32_t left = LIMIT_REGION_COPIES - at->copy_count;
-    struct region_copy *copy =
-        at->copiers[asked->slot].copies < left ? malloc(sizeof(*copy)) : NULL;
+    struct session_place counts;
+    struct region_copy *copy;
 
-    if (copy == NULL)
+    if (!lane_region_share(at, REGION_TABLE_COPIES, asked->slot, &counts))
         return NIGH_OVERLOADED;
+    copy = malloc(sizeof(*copy));
+    if (copy == NULL) {
+        session_shares_give(&at->shares, REGION_TABLE_COPIES, &counts);
+        return NIGH_OVERLOADED;
+    }
     *copy = *asked;
+    copy->counts = counts;
     copy->at = at;
     copy->wait.kind = REGION_WAIT_COPY;
     copy->is_whole = copy->bytes <= LIMIT_REGION_COPY_BYTES; /* it is written whole, or refused */
@@ -468,8 +463,6 @@ nigh_status lane_region_copy_begin(struct lane_regions *at, const struct region_
     for (uint32_t n = 0; n < LIMIT_REGION_COPY_POSTS; n++)
         copy->piece[n].copy = copy;
     list_push_back(&at->copies, &copy->link);
-    at->copiers[copy->slot].copies++;
-    at->copy_count++;
     if (deadline_us != UINT64_MAX)
         NIGH_ASSERT(timers_add(&at->timers, &copy->wait.timer, deadline_us) == NIGH_OK);
     go_on(at, copy);

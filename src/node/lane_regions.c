@@ -396,6 +396,10 @@ static void init_shares(struct lane_regions *at)
     session_shares_table(shares, REGION_TABLE_ASKED, LIMIT_REGION_ASKED, LIMIT_REGION_ASKED_OWN);
     session_shares_table(shares, REGION_TABLE_LISTS, LIMIT_REGION_LISTS, 0);
     session_shares_table(shares, REGION_TABLE_MAPS, LIMIT_REGION_MAPS, LIMIT_REGION_MAPS_OWN);
+    session_shares_table(shares, REGION_TABLE_COPIES, LIMIT_REGION_COPIES, LIMIT_REGION_COPIES_OWN);
+    session_shares_table(shares, REGION_TABLE_BUFFERS,
+                         LIMIT_REGION_BUFFERS + 2 * LIMIT_REGION_BUFFERS_OWN * shares->sessions,
+                         LIMIT_REGION_BUFFERS_OWN);
     share_init(&at->peers_asked, LIMIT_REGION_ASKED_PEERS, lane_regions_ranks(at->lane));
     share_init(&at->peers_pushing, LIMIT_REGION_PUSHES, lane_regions_ranks(at->lane));
 }

@@ -29,6 +29,8 @@ enum region_table {
     REGION_TABLE_ASKED,
     REGION_TABLE_LISTS,
     REGION_TABLE_MAPS,
+    REGION_TABLE_COPIES,
+    REGION_TABLE_BUFFERS, /* of copies */
     REGION_TABLES
 };
 
@@ -157,9 +159,11 @@ struct region_peer {
 /* What of a copy is under way: it is read into its buffer, and written from there. */
 struct region_copy_piece {
     struct region_copy *copy;
-    struct region_io *io; /* NULL: nothing of it is under way */
-    uint8_t *buffer;      /* NULL: it is not in use */
-    uint64_t from;        /* of the copy's bytes */
+    struct region_io *io;        /* NULL: nothing of it is under way */
+    uint8_t *buffer;             /* NULL: it is not in use */
+    struct region_buffers *slab; /* that is of this */
+    struct session_place counts; /* the buffer */
+    uint64_t from;               /* of the copy's bytes */
     uint64_t bytes;
     bool is_read;
     bool is_loose;  /* it began as a push: its turn among the others' writes is over */
@@ -179,6 +183,7 @@ struct region_copy {
     struct list_node link;   /* in lane_regions.copies */
     struct list_node due;    /* in lane_regions.copies_due or .copies_short; else not linked */
     struct turns_entry turn; /* of its session, while it wants a buffer */
+    struct session_place counts;
     struct region_copy_side from, to;
     uint64_t bytes;
     uint64_t reads, writes; /* begun */
@@ -219,11 +224,16 @@ struct region_pushing {
     struct region_push push;
 };
 
-/* A session, as one that copies. */
-struct region_copier {
-    struct turns_seat seat; /* its copies that want a buffer */
-    uint32_t copies, buffers;
+/* Buffers of copies that were made together: LIMIT_REGION_BUFFERS. */
+struct region_buffers {
+    uint8_t *bytes; /* NULL: they are not made */
+    struct fabric_memory *at;
+    uint8_t *free; /* the first word of each is the next */
+    uint32_t free_count;
 };
+
+#define REGION_BUFFERS_MOST (LIMIT_REGION_BUFFERS + 2u * LIMIT_REGION_BUFFERS_OWN * LIMIT_SESSIONS)
+#define REGION_SLABS        (REGION_BUFFERS_MOST / LIMIT_REGION_BUFFERS + 1u)
 
 /* LIMIT_REGION_COPY_BYTES full of a byte. */
 struct region_fill {
@@ -433,14 +443,11 @@ struct lane_regions {
     uint32_t free_staging_count;
     /* lane_region_copies.c */
     struct list copies, copies_due;
-    struct list copies_short; /* nothing of them could be begun */
-    struct turns copy_turns;  /* of those that want a buffer */
-    uint32_t copy_count;
+    struct list copies_short;   /* nothing of them could be begun */
+    struct turns copy_turns;    /* of those that want a buffer, */
+    struct turns_seat *copiers; /* by slot */
     /* lane_region_buffers.c */
-    struct region_copier *copiers; /* by slot */
-    uint8_t *buffers;
-    struct fabric_memory *buffers_at;
-    uint8_t *free_buffers; /* the first word of each is the next */
+    struct region_buffers buffers[REGION_SLABS];
     uint32_t free_buffer_count;
     struct region_fill fills[REGION_FILLS];
     /* lane_region_news.c */
@@ -731,10 +738,11 @@ void lane_region_hear_put(struct lane_regions *at, struct link *link,
 
 /* ---- lane_region_buffers.c ------------------------------------------------ */
 
-/* Of LIMIT_REGION_COPY_BYTES, for a session's copies. NULL: it has as many as are free, or there is
- * no memory for any. */
-uint8_t *lane_region_buffer_take(struct lane_regions *at, uint32_t slot);
-void lane_region_buffer_give(struct lane_regions *at, uint32_t slot, uint8_t *buffer);
+/* Of LIMIT_REGION_COPY_BYTES, for a piece of a copy of a session that is there, as piece->buffer.
+ * False: it has its share, or there is no memory for more. */
+bool lane_region_buffer_take(struct lane_regions *at, struct region_copy_piece *piece);
+/* One that has none is allowed. */
+void lane_region_buffer_give(struct lane_regions *at, struct region_copy_piece *piece);
 /* Stays as it is. NULL: there is no memory for it. */
 const struct region_fill *lane_region_fill(struct lane_regions *at, uint8_t byte);
 nigh_status lane_region_buffers_init(struct lane_regions *at);

@@ -412,6 +412,9 @@ static void copies_without_buffers_wait(void **state)
             now_us += 1000;
         } else {
             lane_session_close(lane, 0);
+            /* They are its user's until they have ended, and nobody's who comes. */
+            assert_int_equal(lane->regions->shares.tables[REGION_TABLE_COPIES].slot_used[0], 0);
+            assert_int_equal(lane->regions->shares.tables[REGION_TABLE_COPIES].used, 32);
             open_session(0);
         }
         now_us += LIMIT_REGION_AGAIN_US;
@@ -419,11 +422,11 @@ static void copies_without_buffers_wait(void **state)
             turn();
             now_us += LIMIT_REGION_AGAIN_US;
         }
-        assert_int_equal(lane->regions->copy_count, 0);
+        assert_int_equal(lane->regions->shares.tables[REGION_TABLE_COPIES].used, 0);
         assert_true(has_ended(0));
     }
     assert_int_equal(lane->regions->free_buffer_count, LIMIT_REGION_BUFFERS);
-    assert_int_equal(lane->regions->copiers[0].buffers, 0);
+    assert_int_equal(lane->regions->shares.tables[REGION_TABLE_BUFFERS].used, 0);
 }
 
 /* What cannot be made is not there, and takes no room. */
@@ -634,6 +637,11 @@ static int set_up_with_rates(void **state)
     return result;
 }
 
+static uint32_t buffers_of(uint32_t slot)
+{
+    return lane->regions->shares.tables[REGION_TABLE_BUFFERS].slot_used[slot];
+}
+
 static void put_copies(uint32_t slot, uint64_t number, uint32_t count, uint64_t bytes)
 {
     struct session_sqe sqe = a_copy(number, MOST / 2, number, 0, bytes);
@@ -647,7 +655,7 @@ static void put_copies(uint32_t slot, uint64_t number, uint32_t count, uint64_t 
 /* Of what stands still: one holds its buffers for as long as it likes. Whoever comes has some. */
 static void who_copies_leaves_buffers_to_others(void **state)
 {
-    const struct region_copier *copiers = lane->regions->copiers;
+    const uint32_t share = LIMIT_REGION_BUFFERS_OWN + LIMIT_REGION_BUFFERS / 3;
     uint64_t numbers[SLOTS];
     uint32_t before;
 
@@ -661,21 +669,21 @@ static void who_copies_leaves_buffers_to_others(void **state)
         turn();
     }
     assert_false(turns_are_empty(&lane->regions->copy_turns));
-    assert_int_equal(copiers[0].buffers, LIMIT_REGION_BUFFERS / 2);
+    assert_int_equal(buffers_of(0), share);
     before = completed(1);
     put_copies(1, numbers[1], 1, 64);
     for (uint32_t n = 0; n < 4; n++) {
         turn();
     }
     assert_int_equal(completed(1), before + 1);
-    assert_int_equal(copiers[0].buffers, LIMIT_REGION_BUFFERS / 2);
+    assert_int_equal(buffers_of(0), share);
 }
 
-/* Of three that copy without end each has as many buffers as are left free, however many copies it
- * has under way. */
+/* Of three of a user that copy without end each has its own, and a third of what they leave to
+ * others, however many copies it has under way. */
 static void copies_share_buffers_alike(void **state)
 {
-    const struct region_copier *copiers = lane->regions->copiers;
+    const uint32_t share = LIMIT_REGION_BUFFERS_OWN + LIMIT_REGION_BUFFERS / 7;
     static const uint32_t copies[] = {90, 30, 10};
     uint64_t numbers[SLOTS];
     uint32_t least = UINT32_MAX, most = 0;
@@ -695,22 +703,110 @@ static void copies_share_buffers_alike(void **state)
         turn();
         now_us += LIMIT_REGION_AGAIN_US;
         for (uint32_t slot = 0; slot < 3 && n >= 200; slot++) {
-            least = min_u32(least, copiers[slot].buffers);
-            most = max_u32(most, copiers[slot].buffers);
+            least = min_u32(least, buffers_of(slot));
+            most = max_u32(most, buffers_of(slot));
         }
     }
     print_message("# %u to %u buffers of %u each\n", least, most, LIMIT_REGION_BUFFERS);
-    assert_true(least >= LIMIT_REGION_BUFFERS / 4 - 2 && most <= LIMIT_REGION_BUFFERS / 4 + 2);
+    assert_true(least >= share - 4 && most <= share + 4);
 }
 
-/* Where there are fewer than sessions that want one: by turns, however many copies wait. */
+/* Buffers by hand, until the session has its share: they stand still. */
+static struct {
+    struct region_copy copies[SLOTS];
+    struct region_copy_piece pieces[2 * LIMIT_REGION_BUFFERS];
+    uint32_t count;
+} hands;
+
+static bool holds_buffer(uint32_t slot)
+{
+    struct region_copy_piece *piece = &hands.pieces[hands.count];
+
+    hands.copies[slot].slot = slot;
+    *piece = (struct region_copy_piece){.copy = &hands.copies[slot]};
+    if (hands.count + 1 < ARRAY_LENGTH(hands.pieces) &&
+        lane_region_buffer_take(lane->regions, piece)) {
+        hands.count++;
+        return true;
+    }
+    return false;
+}
+
+static void give_buffers(void)
+{
+    while (hands.count > 0) {
+        lane_region_buffer_give(lane->regions, &hands.pieces[--hands.count]);
+    }
+    assert_int_equal(lane->regions->shares.tables[REGION_TABLE_BUFFERS].used, 0);
+    assert_true(session_shares_are_valid(&lane->regions->shares));
+}
+
+/* Sessions that come one after the other, whose copies go on without them: their user has had its
+ * share by then, and others copy as ever. */
+static void who_comes_again_leaves_buffers_to_others(void **state)
+{
+    uint64_t number;
+    uint32_t before;
+
+    (void)state;
+    assert_int_equal(create(3, "r", MOST), NIGH_OK);
+    assert_int_equal(open_region(2, "r", REGION_ALL, &number), NIGH_OK); /* of the same user */
+    for (uint32_t n = 0; n < 20; n++) {
+        for (uint32_t slot = 0; slot < 2; slot++) {
+            while (holds_buffer(slot)) {
+            }
+            lane_session_close(lane, slot);
+            open_session(slot);
+        }
+    }
+    assert_in_range(hands.count, LIMIT_REGION_BUFFERS / 2,
+                    LIMIT_REGION_BUFFERS / 2 + 4 * LIMIT_REGION_BUFFERS_OWN);
+    assert_false(holds_buffer(0));
+    before = completed(2);
+    put_copies(2, number, 4, MOST / 2);
+    assert_int_equal(buffers_of(2), LIMIT_REGION_BUFFERS_OWN + LIMIT_REGION_BUFFERS / 6);
+    while (completed(2) < before + 4) {
+        turn();
+        now_us += LIMIT_REGION_AGAIN_US;
+    }
+    give_buffers();
+}
+
+/* They are made as they are wanted, and what was made for few is not kept. */
+static void buffers_are_made_as_they_are_wanted(void **state)
+{
+    struct lane_regions *at = lane->regions;
+
+    (void)state;
+    session_shares_table(&at->shares, REGION_TABLE_BUFFERS, REGION_BUFFERS_MOST, 0);
+    assert_true(holds_buffer(0));
+    assert_int_equal(at->free_buffer_count, LIMIT_REGION_BUFFERS - 1);
+    while (hands.count < LIMIT_REGION_BUFFERS) {
+        assert_true(holds_buffer(hands.count % SLOTS));
+    }
+    assert_int_equal(at->free_buffer_count, 0);
+    assert_true(holds_buffer(0));
+    assert_int_equal(at->free_buffer_count, LIMIT_REGION_BUFFERS - 1);
+    for (uint32_t n = 0; n < hands.count; n++) {
+        hands.pieces[n].buffer[LIMIT_REGION_COPY_BYTES - 1] = (uint8_t)n;
+    }
+    for (uint32_t n = 0; n < hands.count; n++) {
+        assert_int_equal(hands.pieces[n].buffer[LIMIT_REGION_COPY_BYTES - 1], (uint8_t)n);
+    }
+    give_buffers();
+    assert_int_equal(at->free_buffer_count, LIMIT_REGION_BUFFERS);
+    assert_true(at->buffers[0].bytes != NULL && at->buffers[1].bytes == NULL);
+}
+
+/* Of what is common, where there is one left, and sessions' own stand still: by turns, however
+ * many copies wait. */
 static void one_buffer_goes_round(void **state)
 {
     struct lane_regions *at = lane->regions;
+    struct session_shares_table *table = &at->shares.tables[REGION_TABLE_BUFFERS];
     static const uint32_t copies[] = {120, 20, 20};
     uint64_t numbers[SLOTS];
     uint32_t before[SLOTS];
-    uint8_t *kept[LIMIT_REGION_BUFFERS - 1];
 
     (void)state;
     assert_int_equal(create(0, "r", MOST), NIGH_OK);
@@ -721,11 +817,10 @@ static void one_buffer_goes_round(void **state)
         assert_int_equal(open_region(slot, "r", REGION_ALL, &numbers[slot]), NIGH_OK);
         before[slot] = completed(slot);
     }
-    for (uint32_t n = 0; n < ARRAY_LENGTH(kept); n++) {
-        kept[n] = lane_region_buffer_take(at, 3);
-        assert_non_null(kept[n]);
-        at->copiers[3].buffers = 0; /* as if each were another's */
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        assert_true(holds_buffer(slot));
     }
+    table->common_used += table->common - 1; /* of others */
     for (uint32_t slot = 0; slot < 3; slot++) {
         put_copies(slot, numbers[slot], copies[slot], 64);
     }
@@ -735,17 +830,15 @@ static void one_buffer_goes_round(void **state)
     }
     assert_in_range(completed(0) - before[0], 8, 16);
     assert_in_range(completed(1) - before[1], 8, 16);
-    at->copiers[3].buffers = ARRAY_LENGTH(kept);
-    for (uint32_t n = 0; n < ARRAY_LENGTH(kept); n++) {
-        lane_region_buffer_give(at, 3, kept[n]);
-    }
+    table->common_used -= table->common - 1;
     assert_true(SUPPORT_WAIT((now_us += LIMIT_REGION_AGAIN_US, has_ended(0)), WAIT_MS));
+    give_buffers();
 }
 
 /* As many copies as a session's ring takes are not all that the lane has. */
 static void copies_leave_copies_to_others(void **state)
 {
-    struct lane_regions *at = lane->regions;
+    struct session_shares_table *table = &lane->regions->shares.tables[REGION_TABLE_COPIES];
     uint64_t numbers[2];
 
     (void)state;
@@ -753,12 +846,12 @@ static void copies_leave_copies_to_others(void **state)
     for (uint32_t slot = 0; slot < 2; slot++) {
         assert_int_equal(open_region(slot, "r", REGION_ALL, &numbers[slot]), NIGH_OK);
     }
-    at->copy_count += LIMIT_REGION_COPIES - 64; /* of others */
+    table->common_used += table->common - 48; /* of others */
     put_copies(0, numbers[0], 64, MOST / 2);
-    assert_int_equal(at->copiers[0].copies, 32);
+    assert_int_equal(table->slot_used[0], LIMIT_REGION_COPIES_OWN + 48 / 3);
     put_copies(1, numbers[1], 1, MOST / 2);
-    assert_int_equal(at->copiers[1].copies, 1);
-    at->copy_count -= LIMIT_REGION_COPIES - 64;
+    assert_int_equal(table->slot_used[1], 1);
+    table->common_used -= table->common - 48;
 }
 
 /* ---- fills ---------------------------------------------------------------- */
@@ -2345,13 +2438,13 @@ static void an_own_word_that_is_closed_is_not_presented(void **state)
 
 /* ---- shares --------------------------------------------------------------- */
 
-/* So few that four sessions can use them up. */
+/* So few that four sessions can use them up, beside what is kept for what they leave behind. */
 static struct session_shares_table *few(enum region_table table, uint32_t places, uint32_t own)
 {
     struct session_shares *shares = &lane->regions->shares;
 
     assert_int_equal(shares->tables[table].used, 0);
-    session_shares_table(shares, table, places, own);
+    session_shares_table(shares, table, places + own * SLOTS, own);
     return &shares->tables[table];
 }
 
@@ -3002,6 +3095,9 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(copies_share_buffers_alike, set_up_with_rates, tear_down),
         cmocka_unit_test_setup_teardown(one_buffer_goes_round, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_comes_again_leaves_buffers_to_others, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(buffers_are_made_as_they_are_wanted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(copies_leave_copies_to_others, set_up_with_rates,
                                         tear_down),
         cmocka_unit_test_setup_teardown(fills_wait_for_no_buffer, set_up, tear_down),
