@@ -324,7 +324,7 @@ def test_what_nobody_reads_holds_nobody_up():
             assert bystander.call(raw.OP_NOP, cookie=3) == (3, "NIGH_OK"), way
             assert takes_one(node), way
     wait_for(lambda: descriptors(node.process) <= before)
-    wait_for(lambda: not closing(node))
+    wait_for(lambda: not closing(node), 5)
     sock = raw.connect(node.path)
     kept.append(stopped(node, lambda fd: (send(bystander, [fd, fd, fd]), sock.sendmsg([raw.hello()], rights(fd)))))
     node.process.send_signal(signal.SIGTERM)
