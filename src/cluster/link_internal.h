@@ -155,6 +155,7 @@ struct link_loop_op {
     void *context;
     nigh_status status; /* of a failed one, until its place is free */
     uint32_t next;      /* free list */
+    bool ends;          /* with the endpoint that it is of */
 };
 
 /* The endpoint that leads back to the own fabric. */
