@@ -63,6 +63,8 @@ struct link_peer {
     uint32_t lanes;
     uint32_t bulk_endpoints; /* of a link to it, to LIMIT_BULK_ENDPOINTS: the same there; 0 is 1 */
     uint32_t region_endpoints;       /* likewise, of rail 0, to LIMIT_REGION_ENDPOINTS */
+    uint32_t space_endpoints;        /* likewise: 1 where both nodes serve spaces, else 0 */
+    uint32_t version;                /* of the session's handshake: tokens name it */
     uint8_t session[AUTH_KEY_BYTES]; /* signs and checks tokens */
     /* "host:port" of each lane; "host,host:port": it is at one of them */
     char addresses[LIMIT_LANES][FABRIC_ADDRESS_BYTES];

@@ -357,6 +357,7 @@ nigh_status links_dial(struct link *link, enum link_endpoint kind)
         .incarnation = links->config.incarnation,
         .target_incarnation = peer->info.incarnation,
         .serial = ++peer->serial,
+        .version = (uint16_t)peer->info.version,
     };
     uint8_t said[sizeof(token) + LINK_OFFER_BYTES];
     uint32_t bytes = sizeof(token);
@@ -484,6 +485,7 @@ static struct link_side *check_token(struct links *links, const struct fabric_ev
     peer = &links->peers[token.rank];
     if (!peer->up || peer->info.dials || token.incarnation != peer->info.incarnation ||
         token.target_incarnation != links->config.incarnation ||
+        token.version != peer->info.version ||
         !auth_token_check(&token, peer->info.session)) {
         return NULL;
     }
