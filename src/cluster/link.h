@@ -288,8 +288,7 @@ struct link_message {
      */
     const struct fabric_slice *slices;
     uint32_t slice_count;
-    struct fabric_remote remote; /* where they are written; looked at by who has something to say
-                                    there: no peer is believed in where that is */
+    struct fabric_remote remote; /* where they are written, in the peer's memory */
 };
 
 /*
@@ -298,7 +297,8 @@ struct link_message {
  * said in this turn (links_flush).
  *
  * NIGH_OK: `done` follows, once, not from inside this call, unless it is NULL: then nobody hears
- * when the slices are free. With NIGH_OK it says that all of it is at the peer. Messages leave in
+ * when the slices are free. With NIGH_OK it says that all of it is at the peer, else why the link
+ * is down: then it is there or not, or in part. Messages leave in
  * the order of the calls, when the peer has a receive for them; until then they wait.
  *
  * NIGH_BUSY: LIMIT_SPACE_SENDS have not ended; link_space_room says how many more are taken, in

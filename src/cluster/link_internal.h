@@ -122,7 +122,6 @@ struct link_space_send {
     uint8_t slice_count;
     uint8_t bytes; /* of the message: it lies in the word of the same place */
     bool is_grant;
-    nigh_status status; /* of a failed one, until the endpoint is gone */
 };
 
 /*
@@ -138,7 +137,6 @@ struct link_space {
     uint64_t ended, posted, asked; /* numbers: of those before, which have, or were */
     uint32_t credits;              /* receives of the peer that nothing is on its way to */
     uint32_t owed;                 /* receives here that it is not told of yet */
-    uint32_t granted;              /* receives here that it may send to */
     bool telling;                  /* credits alone are under way */
 };
 

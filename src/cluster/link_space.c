@@ -7,7 +7,8 @@
  * LIMIT_SPACE_RECEIVES at the begin, then those that the peer says are there again. That goes with
  * the next message, and alone when more than half are owed. Of such two are never on their way at
  * once, as they would tell of more than all: one receive more is enough for them. Who has no credit
- * while nothing is on its way is owed half or less, so there is one.
+ * while nothing is on its way is owed half or less, so there is one. Who sends without one finds no
+ * receive, which ends the link, or takes that of its own news.
  *
  * Receives are owed when what lay in them is read, and posted before the chain that tells of them:
  * links_flush.
@@ -151,7 +152,7 @@ void link_space_begin(struct link *link)
     struct link_space *space = link->space;
 
     space->ended = space->posted = space->asked = 0;
-    space->credits = space->granted = LIMIT_SPACE_RECEIVES;
+    space->credits = LIMIT_SPACE_RECEIVES;
     space->owed = 0;
     space->telling = false;
     link->sides[LINK_SPACES].unsignalled = 0;
@@ -165,12 +166,11 @@ static bool writes_imm(const struct links *links)
     return (links->config.fabric->caps.ops & FABRIC_CAN_WRITE_IMM) != 0;
 }
 
-/* What the peer is told of with the next head: those receives are its own from here on. */
+/* What the peer is told of with the next head. */
 static uint16_t take_owed(struct link_space *space)
 {
     uint32_t owed = space->owed;
 
-    space->granted += owed;
     space->owed = 0;
     return (uint16_t)owed;
 }
@@ -386,7 +386,7 @@ static void end_next(struct link_space *space, nigh_status status, uint64_t now_
     struct link_space_send send = *send_of(space, space->ended++);
 
     if (send.done != NULL) {
-        send.done(send.context, send.status != NIGH_OK ? send.status : status, now_us);
+        send.done(send.context, status, now_us);
     }
 }
 
@@ -398,9 +398,6 @@ static void on_sent(struct link_side *side, const struct fabric_completion *comp
 
     if (completion->status != NIGH_OK) {
         /* Its memory is not free before the endpoint is gone: that ends it. */
-        if (!is_news) {
-            send_of(space, completion->tag)->status = completion->status;
-        }
         link_fail(side->link, completion->status);
         return;
     }
@@ -419,7 +416,7 @@ void link_space_end(struct link *link, nigh_status reason, uint64_t now_us)
     struct link_space *space = link->space;
 
     while (space != NULL && space->ended < space->asked) {
-        /* That one was refused does not say that others were: they may have acted. */
+        /* That one was refused does not say that this was: it may have acted. */
         end_next(space, reason == NIGH_DENIED ? NIGH_PEER_LOST : reason, now_us);
     }
     if (space != NULL) {
@@ -457,8 +454,7 @@ static nigh_status read_word(const struct link_space *space, const struct link_e
     default: good = false; break;
     }
     return good && head->magic == SPACE_MAGIC && head->zero == 0 &&
-                   head->credits <= LIMIT_SPACE_RECEIVES - space->credits &&
-                   (head->kind == SPACE_NEWS || space->granted > 0)
+                   head->credits <= LIMIT_SPACE_RECEIVES - space->credits
                ? NIGH_OK
                : NIGH_PROTOCOL;
 }
@@ -476,10 +472,7 @@ static void take(struct link_side *side, const struct link_early *came, uint64_t
         return;
     }
     link_receive_is_over(side, came->number);
-    if (word.head.kind != SPACE_NEWS) {
-        space->granted--;
-        space->owed++;
-    }
+    space->owed += word.head.kind != SPACE_NEWS;
     space->credits += word.head.credits;
     post_waiting(side);
     if (word.head.kind == SPACE_MESSAGE) {
@@ -530,7 +523,7 @@ bool link_space_is_valid(const struct link *link)
     }
     if (space->ended > space->posted || space->posted > space->asked ||
         space->asked - space->ended > LIMIT_SPACE_SENDS || space->credits > LIMIT_SPACE_RECEIVES ||
-        space->owed + space->granted > LIMIT_SPACE_RECEIVES) {
+        space->owed > SPACE_RECEIVES) {
         return false;
     }
     /* Who has something to say, and may, has said it. */
