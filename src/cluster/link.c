@@ -23,18 +23,12 @@ const struct link_channel *links_channel(const struct links *links, enum link_en
     }
 }
 
-/* One of the further bulk endpoints. */
-static bool is_reader(enum link_endpoint kind)
-{
-    return kind >= LINK_READS && kind < LINK_SPACES;
-}
-
 bool link_has(const struct link *link, enum link_endpoint kind)
 {
     const struct links *links = link->links;
     const struct link_peer *peer = &links->peers[link->rank].info;
 
-    if (is_reader(kind)) {
+    if (link_is_reader(kind)) {
         return kind - LINK_READS + 1u < peer->bulk_endpoints;
     }
     switch (kind) {
@@ -199,7 +193,7 @@ static uint32_t receives_of(const struct link_side *side)
 {
     const struct links *links = side->link->links;
 
-    if (is_reader(side->kind) || link_is_own(side->kind)) {
+    if (link_is_reader(side->kind) || link_is_own(side->kind)) {
         return 0;
     }
     if (side->kind == LINK_SPACES) {
@@ -378,7 +372,7 @@ struct fabric_endpoint_options link_endpoint_options(struct link *link, enum lin
     if (kind == LINK_SPACES) {
         return link_space_options(&link->sides[kind]);
     }
-    if (is_reader(kind) || link_is_own(kind)) {
+    if (link_is_reader(kind) || link_is_own(kind)) {
         return (struct fabric_endpoint_options){.sends = links_posts(links, kind),
                                                 .context = &link->sides[kind],
                                                 .inline_bytes = LINK_HEAD_BYTES};

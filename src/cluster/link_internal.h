@@ -270,6 +270,12 @@ uint32_t links_posts(const struct links *links, enum link_endpoint kind);
 /* All receives that it has. */
 uint32_t links_own_receives(const struct links *links);
 
+/* One of the further bulk endpoints. */
+static inline bool link_is_reader(enum link_endpoint kind)
+{
+    return kind >= LINK_READS && kind < LINK_SPACES;
+}
+
 /* Whether a link to this peer has such an endpoint. */
 bool link_has(const struct link *link, enum link_endpoint kind);
 

@@ -234,7 +234,8 @@ static struct link_side *next_reader(struct link *link)
 {
     const struct link_chain *chain = &link->links->chain;
 
-    if (chain->count > 0 && chain->side->link == link && !link_is_own(chain->side->kind)) {
+    if (chain->count > 0 && chain->side->link == link &&
+        (chain->side->kind == LINK_BULK || link_is_reader(chain->side->kind))) {
         return chain->side;
     }
     do {

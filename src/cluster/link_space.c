@@ -372,7 +372,7 @@ uint32_t link_space_room(const struct link *link)
 {
     const struct link_space *space = link->space;
 
-    if (!link_has(link, LINK_SPACES) || !link_carries(link, LINK_SPACES)) {
+    if (!link_carries(link, LINK_SPACES)) {
         return 0;
     }
     return LIMIT_SPACE_SENDS - (uint32_t)(space->asked - space->ended);

@@ -737,6 +737,44 @@ static void bytes_and_their_message_are_one_chain(void **state)
     world_close(world);
 }
 
+/* What is asked for of objects in the same turn goes over endpoints of its own. */
+static void reads_of_objects_keep_to_their_endpoints(void **state)
+{
+    struct sim_options options = {.seed = 10};
+    struct world *world = world_of(&options);
+    struct node *node = world->nodes[0];
+    struct fabric_memory *there, *here;
+    uint8_t bytes[64] = {1, 2, 3}, read[64] = {0};
+
+    (void)state;
+    assert_int_equal(fabric_memory_register(world->nodes[1]->fabric, bytes, sizeof(bytes),
+                                            FABRIC_HOST, FABRIC_REMOTE_READ, &there),
+                     NIGH_OK);
+    assert_int_equal(fabric_memory_register(node->fabric, read, sizeof(read), FABRIC_HOST,
+                                            FABRIC_LOCAL_WRITE, &here),
+                     NIGH_OK);
+    for (uint32_t n = 0; n < 20; n++) {
+        struct fabric_slice slice = {read, sizeof(read), here};
+        struct op *op = new_op(node);
+
+        memset(read, 0, sizeof(read));
+        say(node, 1, n * 5, n % 2 == 0);
+        assert_int_equal(link_read(link_to(node, 1), &slice, 1,
+                                   fabric_memory_remote(world->nodes[1]->fabric, there, bytes),
+                                   on_done, op),
+                         NIGH_OK);
+        say(node, 1, n * 5, n % 2 == 1);
+        pass(world, 1000);
+        assert_int_equal(op->ends, 1);
+        assert_int_equal(op->status, NIGH_OK);
+        assert_memory_equal(read, bytes, sizeof(read));
+    }
+    expect_all_got(world);
+    fabric_memory_deregister(world->nodes[1]->fabric, there);
+    fabric_memory_deregister(node->fabric, here);
+    world_close(world);
+}
+
 /* Who dials is up first, and says what it can at once: the other keeps it until it is up, too. */
 static void what_comes_early_is_kept(void **state)
 {
@@ -1385,6 +1423,7 @@ int main(void)
         cmocka_unit_test(two_floods_do_not_stand_still),
         cmocka_unit_test(receives_are_there_before_the_peer_is_told),
         cmocka_unit_test(bytes_and_their_message_are_one_chain),
+        cmocka_unit_test(reads_of_objects_keep_to_their_endpoints),
         cmocka_unit_test(what_comes_early_is_kept),
         cmocka_unit_test(who_serves_no_spaces_has_no_endpoint),
         cmocka_unit_test(memory_comes_and_goes_with_the_peer),
