@@ -46,8 +46,8 @@ static struct {
     struct fabric_endpoint *endpoints[LINK_ENDPOINTS]; /* of the peer */
     uint32_t serial;
     uint64_t sent, told;
-    uint32_t owed;       /* receives that the node's messages took */
-    bool answers;        /* from inside its callbacks */
+    uint32_t owed; /* receives that the node's messages took */
+    bool answers;  /* from inside its callbacks */
     struct op ops[OPS];
     uint32_t op_count;
     uint8_t bytes[MEMORY], frames[MEMORY], there[MEMORY];
