@@ -248,11 +248,15 @@ static void pass(uint64_t us)
     uint64_t end_us = sim_now_us(fuzz.sim) + us;
 
     for (uint32_t n = 0; n < 64; n++) {
-        uint64_t at_us = sim_next_us(fuzz.sim);
+        bool worked = links_turn(fuzz.links, sim_now_us(fuzz.sim));
+        uint64_t at_us;
 
-        (void)links_turn(fuzz.links, sim_now_us(fuzz.sim));
         NIGH_ASSERT(links_is_valid(fuzz.links));
         peer_turn();
+        at_us = sim_next_us(fuzz.sim);
+        if (!worked && at_us >= end_us) {
+            break;
+        }
         sim_advance(fuzz.sim, at_us < end_us ? at_us : end_us);
     }
     sim_advance(fuzz.sim, end_us);
