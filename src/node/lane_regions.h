@@ -106,6 +106,8 @@ struct region_io {
     struct region_chunks failed_chunks;
     struct list landed; /* parts that were refused behind their first pieces, and go on */
     struct region_use *use;
+    struct region_use *from_use; /* of what is pushed: its source's, which it is under way of, too;
+                                    NULL: it is not */
     uint32_t slot, begun, cookie;
     enum session_region_what what;
     bool is_told;    /* the session was told how it ended */

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/blake.h"
+#include "base/bytes.h"
 #include "fabric/sim/sim.h"
 #include "node/lane_regions.h"
 #include "node_echo_store.h"
@@ -94,6 +95,8 @@ static struct {
     const struct members *alone; /* the lane's own */
 } linked;
 
+static void (*undo)(void); /* what a test that fails leaves; NULL: nothing */
+
 /* What is under way over it ends. */
 static void link_end(void)
 {
@@ -112,6 +115,9 @@ static void link_end(void)
 static int tear_down(void **state)
 {
     (void)state;
+    if (undo != NULL) {
+        undo();
+    }
     if (linked.sim != NULL) {
         link_end();
     }
@@ -167,6 +173,18 @@ static bool has_ended(uint32_t slot)
 {
     turn();
     return completed(slot) == atomic_load(&ring_of(slot)->sq_tail.value);
+}
+
+static struct session_cqe last_of(uint32_t slot)
+{
+    return ring_of(slot)->cq[(completed(slot) - 1) % LIMIT_RING_ENTRIES];
+}
+
+static void pass(uint32_t turns)
+{
+    for (uint32_t n = 0; n < turns; n++) {
+        turn();
+    }
 }
 
 /* Submits one, and waits until all have ended: others may have been left before it. */
@@ -1797,12 +1815,49 @@ static void a_free_waits_for_no_memory(void **state)
 
 /* ---- a link to others ----------------------------------------------------- */
 
+/* What others are asked, who answer when a test says so. */
+static struct {
+    struct link *link;
+    uint64_t calls[LIMIT_REGION_PUTS * 2];
+    uint64_t bytes[LIMIT_REGION_PUTS * 2];
+    uint32_t count;
+} asked;
+
+static void on_asked(void *context, struct link *link, const struct rpc_request *request,
+                     uint64_t at_us)
+{
+    struct region_push push;
+
+    (void)context;
+    (void)at_us;
+    assert_int_equal(request->method, CALLS_METHOD_REGION_PUSH);
+    assert_int_equal(region_push_decode(request->payload, request->bytes, &push), NIGH_OK);
+    assert_true(asked.count < ARRAY_LENGTH(asked.calls));
+    asked.link = link;
+    asked.bytes[asked.count] = push.bytes;
+    asked.calls[asked.count++] = request->call;
+}
+
+/* All that was asked for was done. */
+static void answer_asked(void)
+{
+    uint8_t bytes[REGION_PUSHED_BYTES];
+    struct rpc_piece said = {.data = bytes, .bytes = sizeof(bytes)};
+
+    while (asked.count > 0) {
+        asked.count--;
+        bytes_put_u64(bytes, asked.bytes[asked.count]);
+        rpc_reply(link_calls(asked.link), asked.calls[asked.count], NIGH_OK, &said, 1);
+    }
+}
+
 static void side_begin(struct support_side *side, uint32_t rank)
 {
     const struct links_shell shell = {.context = side,
                                       .up = support_side_up,
                                       .down = support_side_down,
                                       .request = support_no_request,
+                                      .called = on_asked,
                                       .bulk = support_no_bulk};
     struct links_config config = {
         .rank = rank,
@@ -1810,6 +1865,7 @@ static void side_begin(struct support_side *side, uint32_t rank)
         .lanes = 1,
         .nodes = 2,
         .rpc = {.requests = 4, .calls = 4, .queue = 1, .payload_bytes = 200},
+        .calls = {.requests = 32, .calls = 32, .queue = 1, .payload_bytes = REGION_PUSH_BYTES},
         .waits = 4,
         .bulk_receives = 4,
         .bulk_bytes = 1024,
@@ -2035,6 +2091,25 @@ static struct {
     uint8_t *kept; /* buffers */
 } around;
 
+/* Also where it is away no more. */
+static void round_end(void)
+{
+    struct lane_regions *at = lane->regions;
+
+    undo = NULL;
+    if (lane->config.fabric != NULL) {
+        away_end();
+    }
+    at->peers = around.peers_before;
+    at->seats = around.seats_before;
+    at->ranks = 1;
+    for (uint32_t n = 0; n < ROUND; n++) {
+        *chunk_of(round_names[n]) = around.chunks_before[n];
+    }
+    fabric_memory_deregister(linked.there.fabric, around.memory);
+    link_end();
+}
+
 static void round_begin(void)
 {
     struct lane_regions *at = lane->regions;
@@ -2067,21 +2142,7 @@ static void round_begin(void)
     at->seats = around.seats;
     at->ranks = ROUND;
     away_begin(0);
-}
-
-static void round_end(void)
-{
-    struct lane_regions *at = lane->regions;
-
-    away_end();
-    at->peers = around.peers_before;
-    at->seats = around.seats_before;
-    at->ranks = 1;
-    for (uint32_t n = 0; n < ROUND; n++) {
-        *chunk_of(round_names[n]) = around.chunks_before[n];
-    }
-    fabric_memory_deregister(linked.there.fabric, around.memory);
-    link_end();
+    undo = round_end;
 }
 
 static void put_writes(uint32_t slot, uint64_t number, uint32_t count)
@@ -2222,6 +2283,85 @@ static void a_lock_in_doubt_goes_on_behind_a_fence(void **state)
     }
 }
 
+/* ---- copies between others ------------------------------------------------- */
+
+/* "x", "y" and "z", each a chunk, as regions of slots 0 to `slots`. */
+static void round_open(uint32_t slots, uint64_t size_bytes, uint64_t handles[SLOTS][ROUND])
+{
+    for (uint32_t n = 0; n < ROUND; n++) {
+        assert_int_equal(create(0, round_names[n], size_bytes), NIGH_OK);
+        for (uint32_t slot = 0; slot < slots; slot++) {
+            assert_int_equal(open_region(slot, round_names[n], REGION_ALL, &handles[slot][n]),
+                             NIGH_OK);
+            assert_int_equal(write_some(slot, handles[slot][n], 0, 8), NIGH_OK);
+        }
+    }
+    echo_places = 4 * LIMIT_REGION_PUTS;
+    memset(&asked, 0, sizeof(asked));
+}
+
+/* From where it is to where it is to be, neither of them here. */
+static void put_copy(uint32_t slot, uint64_t to, uint64_t from, uint64_t bytes)
+{
+    struct session_sqe sqe = a_copy(to, 0, from, 0, bytes);
+
+    put(slot, &sqe);
+    (void)lane_serve(lane, slot);
+}
+
+/* A lock on what a copy reads, whose node is asked to bring it elsewhere, and stands still: its
+ * term is over, or its session closes it, and nobody else has it before that has ended, and is no
+ * copy. */
+static void a_lock_stays_while_its_region_is_pushed(void **state)
+{
+    struct session_region_lock lock = {.number = 5, .mode = SESSION_REGION_SHARED, .term_us = 100};
+    uint64_t handles[SLOTS][ROUND], held;
+    struct session_sqe sqe;
+    struct session_cqe cqe;
+
+    (void)state;
+    round_open(2, 4096, handles);
+    for (uint32_t way = 0; way < 2; way++) {
+        bool is_closed = way == 1;
+        uint32_t before;
+
+        memcpy(memory, &lock, sizeof(lock));
+        cqe = ask(0, a_question(SESSION_REGION_LOCK, handles[0][1], REGION_READ, sizeof(lock)));
+        assert_int_equal(cqe.status, NIGH_OK);
+        held = cqe.generation;
+        before = completed(0);
+        round_begin();
+        put_copy(0, handles[0][0], held, 64);
+        links_pass(100);
+        away_end();
+        assert_int_equal(asked.count, 1);
+        sqe = a_lock(handles[1][1]);
+        submit(1, &sqe);
+        pass(5);
+        assert_false(has_ended(1));
+        if (is_closed) {
+            sqe = a_question(SESSION_REGION_CLOSE, held, 0, 0);
+            submit(0, &sqe);
+        } else {
+            now_us += lock.term_us;
+        }
+        pass(20);
+        assert_false(has_ended(1));
+        assert_int_equal(completed(0), before + is_closed);
+        answer_asked();
+        links_pass(100);
+        assert_true(SUPPORT_WAIT(has_ended(1), WAIT_MS));
+        assert_true(SUPPORT_WAIT(completed(0) == before + 1 + is_closed, WAIT_MS));
+        assert_int_equal(last_of(0).status, is_closed ? NIGH_CANCELED : NIGH_LOCK_LOST);
+        round_end();
+        let_go(1, last_of(1).generation);
+        if (!is_closed) {
+            assert_int_equal(ask(0, a_question(SESSION_REGION_CLOSE, held, 0, 0)).status,
+                             NIGH_LOCK_LOST);
+        }
+    }
+}
+
 /* ---- what has landed ------------------------------------------------------ */
 
 static uint8_t byte_at(uint32_t slot, uint64_t number, uint64_t offset)
@@ -2357,11 +2497,6 @@ static void what_has_landed_elsewhere_stays_there(void **state)
 
 /* ---- words of this node ---------------------------------------------------- */
 
-static struct session_cqe last_of(uint32_t slot)
-{
-    return ring_of(slot)->cq[(completed(slot) - 1) % LIMIT_RING_ENTRIES];
-}
-
 /* Beside peers, over a fabric whose atomics are the processor's, too, or are not. `closed`: its
  * chunk is not open any more, and who asks does not know it yet. What it found. */
 static uint64_t change_word(struct session_sqe *sqe, const char *name, uint32_t caps, bool closed)
@@ -2470,13 +2605,6 @@ static void put_lock(uint32_t slot, uint64_t handle, uint64_t number)
     sqe.offset = OFFSET + at;
     sqe.cookie = (uint32_t)number;
     put(slot, &sqe);
-}
-
-static void pass(uint32_t turns)
-{
-    for (uint32_t n = 0; n < turns; n++) {
-        turn();
-    }
 }
 
 /* Of the last `count` completions, those of this status. */
@@ -3147,6 +3275,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_revoke_waits_for_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_free_waits_for_no_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lock_in_doubt_goes_on_behind_a_fence, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_lock_stays_while_its_region_is_pushed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_landed_is_not_written_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_landed_elsewhere_stays_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(own_words_go_the_way_of_peers, set_up, tear_down),
