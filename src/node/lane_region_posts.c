@@ -351,6 +351,20 @@ static nigh_status post_piece(struct lane_regions *at, struct region_part *part)
                : link_write(link, over, &slice, 1, remote, on_done, part);
 }
 
+/* What another node was asked for takes its turn, and a piece of the rate of its priority, but none
+ * of the window: it would be taken from what goes to the one for as long as the other stands still.
+ * What is asked of one is few (lane_region_puts). */
+static void take_window(struct lane_regions *at, struct region_part *part, uint64_t charge)
+{
+    struct qos_window *window = part_window(at, part);
+
+    qos_posted(&at->qos, window, part->class, charge, at->lane->now_us);
+    if (part->io->pushes)
+        window->under_way_bytes -= charge;
+    else
+        part->charged_bytes += charge;
+}
+
 /* One that is stale gives way to a change of its region, which waits for it; what of it is under
  * way is waited for. */
 static enum step step_there(struct lane_regions *at, struct region_part *part)
@@ -372,8 +386,7 @@ static enum step step_there(struct lane_regions *at, struct region_part *part)
         part->status = status;
         return STEP_ENDED;
     }
-    qos_posted(&at->qos, part_window(at, part), part->class, qos_charge(bytes), at->lane->now_us);
-    part->charged_bytes += qos_charge(bytes);
+    take_window(at, part, qos_charge(bytes));
     part->begun_us = at->lane->now_us;
     part->under_way++;
     part->begun_bytes += bytes;

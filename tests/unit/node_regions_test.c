@@ -2362,6 +2362,36 @@ static void a_lock_stays_while_its_region_is_pushed(void **state)
     }
 }
 
+/* Nodes that are asked to bring something to another stand still: what else goes to that one goes.
+ */
+static void who_is_asked_stops_nothing_of_others(void **state)
+{
+    uint64_t handles[SLOTS][ROUND];
+    uint32_t before;
+
+    (void)state;
+    round_open(2, 2 * LIMIT_REGION_COPY_BYTES, handles);
+    round_begin();
+    around.peers[0].windows[QOS_HIGH].most_bytes = 4 * LIMIT_REGION_COPY_BYTES;
+    for (uint32_t n = 0; n < 4; n++) {
+        put_copy(0, handles[0][0], handles[0][1 + n % 2], LIMIT_REGION_COPY_BYTES);
+    }
+    links_pass(100);
+    assert_int_equal(asked.count, 4);
+    before = completed(1);
+    put_writes(1, handles[1][0], 1);
+    links_pass(200);
+    assert_int_equal(completed(1), before + 1);
+    assert_int_equal(last_of(1).status, NIGH_OK);
+    answer_asked();
+    links_pass(100);
+    assert_int_equal(around.peers[0].windows[QOS_HIGH].under_way_bytes, 0);
+    assert_int_equal(lane->regions->qos.high_under_way, 0);
+    round_end();
+    assert_true(SUPPORT_WAIT(has_ended(0), WAIT_MS));
+    assert_int_equal(last_of(0).status, NIGH_OK);
+}
+
 /* ---- what has landed ------------------------------------------------------ */
 
 static uint8_t byte_at(uint32_t slot, uint64_t number, uint64_t offset)
@@ -3276,6 +3306,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_free_waits_for_no_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lock_in_doubt_goes_on_behind_a_fence, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lock_stays_while_its_region_is_pushed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_is_asked_stops_nothing_of_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_landed_is_not_written_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_landed_elsewhere_stays_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(own_words_go_the_way_of_peers, set_up, tear_down),
