@@ -215,8 +215,9 @@ static void piece_began(struct region_copy *copy, uint64_t bytes)
 }
 
 /* What of a copy goes from one chunk to one, both at other nodes. 0: what is next comes here. Who
- * could not push again and again is not asked any more. */
-static uint64_t may_push(struct lane_regions *at, struct region_copy *copy)
+ * could not push again and again is not asked any more. *has_place: the node of its source may be
+ * asked now. */
+static uint64_t may_push(struct lane_regions *at, struct region_copy *copy, bool *has_place)
 {
     const struct region_use *use = use_of(at, copy, &copy->to);
     const struct region_geometry *geometry;
@@ -234,18 +235,21 @@ static uint64_t may_push(struct lane_regions *at, struct region_copy *copy)
         place.node == lane_regions_self(at->lane))
         return 0;
     most = min_u64(source.left_bytes, geometry->chunk_bytes - begin % geometry->chunk_bytes);
+    *has_place = lane_region_may_push(at, copy->slot, source.place.node);
     return copy->is_whole && most < copy->bytes ? 0 : most;
 }
 
-/* False: nothing can be pushed now. */
+/* False: nothing can be pushed now. Where it has no place it waits for what is under way of it, and
+ * for nobody else's: else a piece comes here. */
 static bool push_next(struct lane_regions *at, struct region_copy *copy)
 {
     struct region_copy_piece *piece = copy->status == NIGH_OK ? next_piece(copy) : NULL;
-    uint64_t most = piece == NULL ? 0 : may_push(at, copy);
+    bool has_place = false;
+    uint64_t most = piece == NULL ? 0 : may_push(at, copy, &has_place);
     uint64_t bytes;
 
-    copy->is_next_pushed = most > 0;
-    if (most == 0)
+    copy->is_next_pushed = most > 0 && (has_place || copy->under_way > 0);
+    if (most == 0 || !has_place)
         return false;
     cut_piece(copy, piece, most);
     bytes = piece->bytes;
@@ -276,7 +280,7 @@ static uint64_t until_chunks_end(const struct lane_regions *at, const struct reg
 static bool read_piece(struct lane_regions *at, struct region_copy_piece *piece)
 {
     struct region_copy *copy = piece->copy;
-    bool is_wanted = piece->is_wanted;
+    bool is_wanted = piece->is_wanted, has_place;
 
     if (!is_wanted)
         cut_piece(copy, piece, until_chunks_end(at, copy));
@@ -285,7 +289,7 @@ static bool read_piece(struct lane_regions *at, struct region_copy_piece *piece)
     piece->is_wanted = false;
     if (!is_wanted) {
         piece_began(copy, piece->bytes);
-        copy->is_next_pushed = may_push(at, copy) > 0;
+        copy->is_next_pushed = may_push(at, copy, &has_place) > 0;
     }
     if (copy->is_next_pushed)
         make_due(at, copy);

@@ -674,7 +674,8 @@ nigh_status lane_region_posts_init(struct lane_regions *at)
     at->peers = calloc(at->ranks + 1, sizeof(*at->peers));
     at->seats = calloc(seats, sizeof(*at->seats)); /* touched as they are used */
     at->staged = calloc(config->max_sessions, sizeof(*at->staged));
-    if (at->peers == NULL || at->seats == NULL || at->staged == NULL)
+    at->asked_pushes = calloc((size_t)config->max_sessions * at->ranks, sizeof(*at->asked_pushes));
+    if (at->peers == NULL || at->seats == NULL || at->staged == NULL || at->asked_pushes == NULL)
         return NIGH_NO_RESOURCES;
     list_init(&at->peers_waiting);
     qos_init(&at->qos, config->region_qos, at->lane->now_us);
@@ -697,4 +698,5 @@ void lane_region_posts_fini(struct lane_regions *at)
     free(at->peers);
     free(at->seats);
     free(at->staged);
+    free(at->asked_pushes);
 }

@@ -2085,6 +2085,7 @@ static struct region_chunk *chunk_of(const char *name)
 static struct {
     struct region_peer peers[ROUND + 1], *peers_before;
     struct turns_seat seats[SLOTS * (ROUND + 1) * QOS_CLASSES], *seats_before;
+    uint32_t asked_pushes[SLOTS * ROUND], *asked_before;
     struct region_chunk chunks_before[ROUND];
     struct fabric_memory *memory;
     uint8_t bytes[4096];
@@ -2102,6 +2103,7 @@ static void round_end(void)
     }
     at->peers = around.peers_before;
     at->seats = around.seats_before;
+    at->asked_pushes = around.asked_before;
     at->ranks = 1;
     for (uint32_t n = 0; n < ROUND; n++) {
         *chunk_of(round_names[n]) = around.chunks_before[n];
@@ -2119,7 +2121,8 @@ static void round_begin(void)
     linked.members.self = ROUND;
     memset(&around, 0, sizeof(around));
     assert_int_equal(fabric_memory_register(linked.there.fabric, around.bytes, sizeof around.bytes,
-                                            FABRIC_HOST, FABRIC_REMOTE_WRITE, &around.memory),
+                                            FABRIC_HOST, FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE,
+                                            &around.memory),
                      NIGH_OK);
     for (uint32_t n = 0; n < ROUND; n++) {
         struct region_chunk *chunk = chunk_of(round_names[n]);
@@ -2138,8 +2141,10 @@ static void round_begin(void)
     }
     around.peers_before = at->peers;
     around.seats_before = at->seats;
+    around.asked_before = at->asked_pushes;
     at->peers = around.peers;
     at->seats = around.seats;
+    at->asked_pushes = around.asked_pushes;
     at->ranks = ROUND;
     away_begin(0);
     undo = round_end;
@@ -2390,6 +2395,47 @@ static void who_is_asked_stops_nothing_of_others(void **state)
     round_end();
     assert_true(SUPPORT_WAIT(has_ended(0), WAIT_MS));
     assert_int_equal(last_of(0).status, NIGH_OK);
+}
+
+/* Who asks much of a node that stands still leaves places there to others, waits for none, and
+ * leaves none of its own to who has its slot next. */
+static void who_asks_leaves_places_to_others(void **state)
+{
+    static const uint32_t had[] = {8, 12};
+    uint64_t handles[SLOTS][ROUND];
+    struct lane_regions *at = lane->regions;
+
+    (void)state;
+    round_open(ARRAY_LENGTH(had), 4096, handles);
+    round_begin();
+    for (uint32_t slot = 0; slot < ARRAY_LENGTH(had); slot++) {
+        uint32_t before = completed(slot), stay = had[slot] - asked.count;
+
+        for (uint32_t n = 0; n < LIMIT_REGION_PUTS + 4; n++) {
+            put_copy(slot, handles[slot][0], handles[slot][1], 8);
+        }
+        put_writes(slot, handles[slot][0], 1);
+        for (uint32_t n = 0; n < 300; n++) {
+            links_pass(1);
+            (void)lane_region_copies_turn(at);
+        }
+        assert_int_equal(asked.count, had[slot]);
+        assert_int_equal(completed(slot) - before, LIMIT_REGION_PUTS + 5 - stay);
+        assert_int_equal(last_of(slot).status, NIGH_OK);
+    }
+    away_end();
+    lane_session_close(lane, 0);
+    open_session(0);
+    assert_int_equal(around.asked_pushes[1], 0);
+    answer_asked();
+    links_pass(100);
+    pass(5);
+    for (uint32_t n = 0; n < ARRAY_LENGTH(around.asked_pushes); n++) {
+        assert_int_equal(around.asked_pushes[n], 0);
+    }
+    assert_int_equal(around.peers[1].pushes, 0);
+    assert_true(has_ended(1));
+    round_end();
 }
 
 /* ---- what has landed ------------------------------------------------------ */
@@ -3307,6 +3353,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_lock_in_doubt_goes_on_behind_a_fence, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lock_stays_while_its_region_is_pushed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_is_asked_stops_nothing_of_others, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_asks_leaves_places_to_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_landed_is_not_written_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_landed_elsewhere_stays_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(own_words_go_the_way_of_peers, set_up, tear_down),
