@@ -1293,6 +1293,40 @@ static void who_has_it_open_is_told(void **state)
     echo_hears_regions = 0;
 }
 
+/* Its home takes nobody more, for now. */
+static void home_is_full(const char *name)
+{
+    struct region_mapping *mapping = regions_find(lane->regions->regions, name, 1)->mapping;
+
+    region_mapping_take(mapping, &(struct region_message){.kind = REGION_MAPPED,
+                                                          .peer = mapping->home,
+                                                          .status = NIGH_LIMIT});
+}
+
+/* A home that cannot tell of a region has not freed it; what it does then is told when it can. */
+static void a_home_that_is_full_frees_nothing(void **state)
+{
+    uint32_t before = told(0);
+    uint64_t handle;
+
+    (void)state;
+    echo_hears_regions = 1;
+    assert_int_equal(create(0, "r", 4096), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &handle), NIGH_OK);
+    home_is_full("r");
+    pass(10);
+    assert_int_equal(told(0), before);
+    assert_int_equal(write_some(0, handle, 0, 8), NIGH_OK);
+    pass(10);
+    assert_int_equal(told(0), before);
+    home_is_full("r");
+    assert_int_equal(ask(0, a_question(SESSION_REGION_FREE, handle, 0, 0)).status, NIGH_OK);
+    assert_int_equal(write_some(0, handle, 0, 8), NIGH_NOT_FOUND);
+    assert_true(SUPPORT_WAIT(is_told(0, before + 1), WAIT_MS));
+    assert_int_equal(last_told(0).kind_meta, NIGH_EVENT_REGION_FREED);
+    echo_hears_regions = 0;
+}
+
 static uint32_t tells_some(uint32_t slot)
 {
     uint32_t before = told(slot);
@@ -3332,6 +3366,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_map_is_its_sessions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_brought_needs_a_handle, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_has_it_open_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_home_that_is_full_frees_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_are_told_in_turns, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_revoke_leaves_who_has_it_mapped_behind, set_up,
                                         tear_down),
