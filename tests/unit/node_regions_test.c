@@ -1293,7 +1293,7 @@ static void who_has_it_open_is_told(void **state)
     echo_hears_regions = 0;
 }
 
-/* Its home takes nobody more, for now. */
+/* Its home takes nobody more. */
 static void home_is_full(const char *name)
 {
     struct region_mapping *mapping = regions_find(lane->regions->regions, name, 1)->mapping;
