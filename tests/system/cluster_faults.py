@@ -28,6 +28,10 @@ GROWTH_TIMES = 24 if "NIGH_SANITIZED" in os.environ else 1
 SERVED_TIMES = 3 if "NIGH_SANITIZED" in os.environ else 1.25
 
 
+# In a guest that has them (tools/rdma-guest) each node is at one, with a device of its own.
+RDMA_HOSTS = os.environ.get("RDMA_GUEST_HOSTS", "").split()
+
+
 class Cluster:
     """Nodes that know each other. prefix(rank): the command that each is started by."""
 
@@ -37,6 +41,8 @@ class Cluster:
         self.memory, self.flags = memory, list(flags)
         self.prefix = prefix or (lambda rank: [])
         self.lanes = lanes or [1] * count
+        if hosts is None and RDMA_HOSTS:
+            hosts, self.flags = RDMA_HOSTS[:count], [*self.flags, "--fabric", "verbs"]
         hosts = hosts or ["127.0.0.1"] * count
         self.join = ",".join(f"{host}:{port}" for host, port in zip(hosts, free_ports(count)))
         self.key = os.path.join(self.folder.name, "key")
