@@ -23,7 +23,7 @@ WAIT_S = 60 * int(os.environ.get("NIGH_TEST_PATIENCE", "1"))
 CALM = {"NIGH_OK", "NIGH_NO_QUORUM", "NIGH_PEER_LOST"}
 # An emulated machine with RDMA devices stands still for longer than a lock's term.
 CALM |= {"NIGH_LOCK_LOST"} if RDMA_HOSTS else set()
-MOVES, DEAD_MS = (20, 8000) if RDMA_HOSTS else (100, 2000)
+MOVES = 20 if RDMA_HOSTS else 100
 
 
 class Fire:
@@ -55,9 +55,9 @@ class Fire:
         words = lines[-1][1 + self.nodes:]
         return [int(word) for word in lines[-1][1:1 + self.nodes]], dict(zip(words[::2], map(int, words[1::2])))
 
-    def goes_on(self, without=(), count=100, moves=0, seconds=WAIT_S, **more):
+    def goes_on(self, without=(), count=100, moves=0, seconds=WAIT_S, since=None, **more):
         """Until so many more operations ended well at each node but those, chunks moved, holders were killed, and so on."""
-        ends, words = self.at()
+        ends, words = since or self.at()
         more["moves"] = moves
 
         def has_gone_on():
@@ -69,8 +69,9 @@ class Fire:
 
     def move(self, count, seconds=WAIT_S):
         """So many chunks move; then nothing does."""
+        since = self.at()
         self.say(f"moves {count}")
-        self.goes_on(count=1, moves=count, seconds=seconds)
+        self.goes_on(count=1, moves=count, seconds=seconds, since=since)
         self.say("plain")
 
     def keep_away(self, rank):
@@ -132,11 +133,13 @@ def die(cluster, fire, rank):
 def lose_holders(fire, killed=1, stopped=1):
     """Of the lock: one is killed as it holds it, one stands still until others have written under it."""
     for _ in range(killed):
+        since = fire.at()
         fire.say("kill-holder")
-        fire.goes_on(count=1, killed=1)
+        fire.goes_on(count=1, killed=1, since=since)
     for _ in range(stopped):
+        since = fire.at()
         fire.say("stop-holder")
-        fire.goes_on(count=1, stopped=1)
+        fire.goes_on(count=1, stopped=1, since=since)
 
 
 # ---- tests
@@ -155,7 +158,7 @@ def test_moves_lose_nothing():
 
 
 def test_every_operation_ends_once():
-    cluster = make_cluster(dead_ms=DEAD_MS)
+    cluster = make_cluster(dead_ms=2000)
     fire = Fire(cluster, "faults", SEED + 1)
     chosen = random.Random(SEED)
     fire.say("faults")
