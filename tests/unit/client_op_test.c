@@ -295,7 +295,7 @@ static void test_descriptor_tells_of_what_found_no_room(void **state)
 }
 
 /* A node that dies ends what has found no room: its deadline, at which the descriptor was to say
- * so, is nobody's any more. */
+ * so, is nobody's any more, also where the program looks for events alone. */
 static void test_death_ends_what_found_no_room(void **state)
 {
     enum {
@@ -307,10 +307,12 @@ static void test_death_ends_what_found_no_room(void **state)
     nigh_view *views = calloc(LIMIT_RING_WAITERS + 1, sizeof(*views));
     nigh_op *waiting = calloc(LIMIT_RING_WAITERS, sizeof(*waiting)), late;
     nigh_id id = id_of(1);
+    nigh_event event;
 
     (void)state;
     start(&f, &(struct fake_options){0});
     readable = (struct pollfd){.fd = nigh_client_fd(f.client), .events = POLLIN};
+    assert_int_equal(nigh_subscribe(f.client, 0), NIGH_OK);
     for (uint32_t n = 0; n < LIMIT_RING_WAITERS; n++) {
         assert_int_equal(nigh_get_start(f.client, &id, 1, NIGH_FOREVER, &views[n + 1], &waiting[n]),
                          NIGH_OK);
@@ -322,7 +324,7 @@ static void test_death_ends_what_found_no_room(void **state)
     assert_int_equal(nigh_op_status(&late), NIGH_NODE_LOST);
     assert_int_equal(poll(&readable, 1, 0), 1);
     assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
-    (void)nigh_poll(f.client);
+    assert_int_equal(nigh_next_event(f.client, 0, &event), NIGH_NODE_LOST);
     assert_int_equal(poll(&readable, 1, LONGER_MS), 0);
     stop(&f);
     free(views);
