@@ -31,10 +31,10 @@ struct series {
     const char *name;
     void (*op)(struct trio *at, uint64_t bytes);
     uint64_t bytes;
-    uint32_t ops;     /* of a round */
-    int floor;        /* its number, or NO_FLOOR */
-    double wire_most; /* bytes that an operation may have at the client's node; 0: at least .. */
-    double wire_least;
+    uint32_t ops; /* of a round */
+    int floor;    /* its number, or NO_FLOOR */
+    /* Bytes of an operation that may pass the client's node; where that is 0, that must. */
+    double wire_most, wire_least;
     struct samples samples, ratios;
     struct samples wire; /* bytes of TCP there an operation, of each round */
     double median;       /* of the last round */
