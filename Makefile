@@ -62,7 +62,7 @@ else
 $(error SANITIZE=$(SANITIZE): there is SANITIZE=address, for test-rdma)
 endif
 
-.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-rpc bench-region bench-region-many bench-region-moves bench-region-qos bench-apps bench-collect bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt install clean help
+.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-rpc bench-region bench-region-copies bench-region-many bench-region-moves bench-region-qos bench-apps bench-collect bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt install clean help
 
 all: ## build the programs and libraries in build/release
 	@tools/setup build
@@ -171,6 +171,14 @@ bench-region: ## measure reads, writes and atomics of regions against calls, a p
 	@$(COMPILE) build/bench-release bench/bench-region bench/bench-region-mpi
 	@mkdir -p build/bench
 	@build/bench-release/bench/bench-region build/bench-release/bench/bench-region-mpi build/bench/region.json $(ROUNDS)
+
+bench-region-copies: ## measure copies between two other nodes against a read and a write by the client, ROUNDS=15: build/bench/region-copies.json
+	@echo "bench-region-copies: half a minute on a quiet machine, beside the build"
+	@tools/setup build bench
+	@tools/configure build/bench-release $(RELEASE) -Dtests=false -Dbench=true
+	@$(COMPILE) build/bench-release bench/bench-region-copies
+	@mkdir -p build/bench
+	@build/bench-release/bench/bench-region-copies build/bench/region-copies.json $(ROUNDS)
 
 bench-region-many: ## measure reads and writes of 64 bytes of one region against those of any of 100,000, and the memory of one, ROUNDS=15: build/bench/region-many.json
 	@echo "bench-region-many: a minute on a quiet machine, beside the build"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls and receives as a node sees them: when they come, and receives that are given up while a
  * request is on the way. */
+#include <poll.h>
 #include <string.h>
 
 #include "nigh/nigh.h"
@@ -16,6 +17,8 @@ struct asked {
     _Atomic uint32_t receives, replies, cancels, calls;
     _Atomic uint32_t places; /* that it grants; 0: PLACES */
     _Atomic uint32_t first;  /* cookie of a receive */
+    _Atomic uint32_t wheres; /* questions where an object is, which are kept */
+    _Atomic uint32_t where;  /* cookie of the last */
     _Atomic uint64_t answered;
     _Atomic int64_t status;
 };
@@ -35,6 +38,10 @@ static enum fake_action serve(void *context, struct fake_node *fake, uint32_t la
         cqe->lease_bytes = (places != 0 ? places : PLACES) * LIMIT_CALL_BYTES;
         return FAKE_ANSWER;
     case SESSION_OP_CALL: atomic_fetch_add(&asked->calls, 1); return FAKE_KEEP;
+    case SESSION_OP_WHERE:
+        atomic_store(&asked->where, sqe->cookie);
+        atomic_fetch_add(&asked->wheres, 1);
+        return FAKE_KEEP;
     case SESSION_OP_RECEIVE:
         if (atomic_fetch_add(&asked->receives, 1) == 0) {
             atomic_store(&asked->first, sqe->cookie);
@@ -119,6 +126,54 @@ static void what_was_started_needs_no_poll(void **state)
     assert_int_equal(nigh_service_register(client, "early", NULL, &service), NIGH_OK);
     assert_int_equal(nigh_receive_start(service, &request, buffer, NIGH_FOREVER, &op), NIGH_OK);
     assert_true(SUPPORT_WAIT(atomic_load(&asked.receives) == 1, 5000));
+    nigh_client_close(client);
+    fake_node_stop(&fake);
+}
+
+/* A program that sleeps on the descriptor alone hears in time of a call that found no place, also
+ * where it came to want one within a look: behind the answer where its object is. */
+static void what_finds_no_place_in_a_look_ends_in_time(void **state)
+{
+    enum {
+        MOST_MS = 20000
+    };
+    const nigh_id id = {{1}};
+    struct asked asked = {0};
+    struct session_cqe nowhere = {.status = NIGH_NOT_FOUND, .pin = SESSION_NO_PIN};
+    struct fake_node fake;
+    struct pollfd readable = {.events = POLLIN};
+    nigh_client_options open = {.struct_size = sizeof open};
+    nigh_call_spec spec = {.struct_size = sizeof spec, .service = "any"}, near = spec;
+    nigh_client *client;
+    nigh_op calls[PLACES - LIMIT_REPLY_PLACES], late;
+
+    (void)state;
+    near.rank = NIGH_NEAREST;
+    near.near_ids = &id;
+    near.near_count = 1;
+    fake_node_start(&fake, &(struct fake_options){.hook = serve, .context = &asked});
+    open.socket_path = fake.path;
+    assert_int_equal(nigh_client_open(&open, &client), NIGH_OK);
+    readable.fd = nigh_client_fd(client);
+    for (uint32_t n = 0; n < PLACES - LIMIT_REPLY_PLACES; n++) {
+        assert_int_equal(nigh_call_start(client, &spec, NIGH_FOREVER, &calls[n]), NIGH_OK);
+    }
+    assert_int_equal(nigh_call_start(client, &near, 500000, &late), NIGH_OK);
+    assert_true(SUPPORT_WAIT(atomic_load(&asked.wheres) == 1, MOST_MS));
+    fake_node_lock(&fake);
+    nowhere.cookie = atomic_load(&asked.where);
+    fake_node_complete(&fake, 0, &nowhere);
+    fake_node_unlock(&fake);
+    for (;;) {
+        assert_int_equal(nigh_client_arm(client), NIGH_OK);
+        (void)nigh_poll(client);
+        if (nigh_op_status(&late) != NIGH_PENDING) {
+            break;
+        }
+        assert_int_equal(poll(&readable, 1, MOST_MS), 1);
+    }
+    assert_int_equal(nigh_op_status(&late), NIGH_TIMEOUT);
+    assert_int_equal(atomic_load(&asked.calls), PLACES - LIMIT_REPLY_PLACES);
     nigh_client_close(client);
     fake_node_stop(&fake);
 }
@@ -257,6 +312,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_comes_too_late_is_answered_busy),
         cmocka_unit_test(what_was_started_needs_no_poll),
+        cmocka_unit_test(what_finds_no_place_in_a_look_ends_in_time),
         cmocka_unit_test(too_little_memory_is_given_back),
         cmocka_unit_test(memory_that_went_amid_its_making_is_made_anew),
         cmocka_unit_test(a_wait_for_memory_asks_every_lane),

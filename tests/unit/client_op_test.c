@@ -294,6 +294,43 @@ static void test_descriptor_tells_of_what_found_no_room(void **state)
     free(waiting);
 }
 
+/* A node that dies ends what has found no room: its deadline, at which the descriptor was to say
+ * so, is nobody's any more, also where the program looks for events alone. */
+static void test_death_ends_what_found_no_room(void **state)
+{
+    enum {
+        LATE_US = 50000,
+        LONGER_MS = 200 /* from then on nothing may come: no machine is too slow for that */
+    };
+    struct fixture f;
+    struct pollfd readable;
+    nigh_view *views = calloc(LIMIT_RING_WAITERS + 1, sizeof(*views));
+    nigh_op *waiting = calloc(LIMIT_RING_WAITERS, sizeof(*waiting)), late;
+    nigh_id id = id_of(1);
+    nigh_event event;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    readable = (struct pollfd){.fd = nigh_client_fd(f.client), .events = POLLIN};
+    assert_int_equal(nigh_subscribe(f.client, 0), NIGH_OK);
+    for (uint32_t n = 0; n < LIMIT_RING_WAITERS; n++) {
+        assert_int_equal(nigh_get_start(f.client, &id, 1, NIGH_FOREVER, &views[n + 1], &waiting[n]),
+                         NIGH_OK);
+    }
+    assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+    assert_int_equal(nigh_get_start(f.client, &id, 1, LATE_US, &views[0], &late), NIGH_OK);
+    fake_node_die(&f.fake, true);
+    assert_int_equal(nigh_pin(f.client, &id), NIGH_NODE_LOST);
+    assert_int_equal(nigh_op_status(&late), NIGH_NODE_LOST);
+    assert_int_equal(poll(&readable, 1, 0), 1);
+    assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+    assert_int_equal(nigh_next_event(f.client, 0, &event), NIGH_NODE_LOST);
+    assert_int_equal(poll(&readable, 1, LONGER_MS), 0);
+    stop(&f);
+    free(views);
+    free(waiting);
+}
+
 /* ---- rubbish from the node --------------------------------------------------------------------
  */
 
@@ -956,6 +993,7 @@ int main(void)
         cmocka_unit_test(test_waiting_gets_leave_room),
         cmocka_unit_test(test_steps_without_room_time_out),
         cmocka_unit_test(test_descriptor_tells_of_what_found_no_room),
+        cmocka_unit_test(test_death_ends_what_found_no_room),
         cmocka_unit_test(test_rubbish_in_completions),
         cmocka_unit_test(test_impossible_ring_indices),
         cmocka_unit_test(test_death_ends_what_is_pending),
