@@ -29,7 +29,9 @@ enum {
     READERS_MAX = 16,
     FILES_MAX = 64,
     BATCHES = 10,
-    GETS = 10000 /* in a batch: shorter than the turns that the system gives a process */
+    GETS = 10000, /* in a batch: shorter than the turns that the system gives a process */
+    WAIT_S = 30,  /* for an object, before it is said once more what is waited for */
+    WAITS = 40    /* and no longer than so often: a busy machine may take minutes for a GiB */
 };
 
 /* What a process found out about one file; lies in memory that the processes share. */
@@ -116,6 +118,21 @@ static double time_gets(nigh_client *client, const nigh_id *id, const char *path
     return (now_s() - start) * 1e9 / GETS;
 }
 
+/* The writer may be long about it; that it is, is said. */
+static void wait_for(nigh_client *client, const nigh_id *id, const char *path, nigh_view *view)
+{
+    nigh_status status = NIGH_TIMEOUT;
+
+    for (int i = 0; i < WAITS && status == NIGH_TIMEOUT; i++) {
+        status = nigh_get(client, id, 1, WAIT_S * UINT64_C(1000000), view);
+        if (status == NIGH_TIMEOUT) {
+            fprintf(stderr, "share: a reader has waited %d s for the writer to put %s\n",
+                    (i + 1) * WAIT_S, path);
+        }
+    }
+    check(status, path);
+}
+
 /* Waits for one object, digests it in place, and times a warm get and release. */
 static void read_object(nigh_client *client, const char *path, struct finding *finding)
 {
@@ -124,7 +141,7 @@ static void read_object(nigh_client *client, const char *path, struct finding *f
     double start = now_s();
 
     check(nigh_id_from_name(path, &id), path);
-    check(nigh_get(client, &id, 1, 60000000, &view), path);
+    wait_for(client, &id, path, &view);
     finding->wait_s = now_s() - start;
     start = now_s();
     blake2b(finding->digest, view.data, NULL, DIGEST_BYTES, view.data_size, 0);
