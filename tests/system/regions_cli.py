@@ -200,7 +200,8 @@ def test_a_size_changes(node, folder):
     assert parsed("region", "stat", "r", node=node)["chunks"] == [0]
     region("resize", "r", str(128 * 4 * KIB), "--on", "0", node=node)
     assert parsed("region", "stat", "r", node=node)["chunks"] == [0] * 128
-    refused(FULL, ["chunks have 4.0 KiB", "128 at most", "512.0 KiB, and no more"], "resize", "r", str(128 * 4 * KIB + 1), node=node)
+    refused(FULL, ["chunks have 4.0 KiB", "128 at most", "512.0 KiB, and no more"], "resize", "r", str(128 * 4 * KIB + 1),
+            node=node)
     assert parsed("region", "stat", "r", node=node)["size"] == 128 * 4 * KIB
 
 
@@ -429,6 +430,15 @@ def test_a_measurement_that_is_interrupted_leaves_no_region(node, folder):
             assert bench.returncode == rows[-1]["exit_code"] == FAILED and len(rows) < len(MEASURED), rows
             return
     assert False, "it was not interrupted"
+
+
+def test_a_measurement_that_is_held_back_says_by_what():
+    """A MiB is 128 operations, of which the node has one wait for the other."""
+    node = raw.Node("--session-ops", "10")
+    assert node.ready
+    code, printed, said = run("bench", "region", node=node)
+    assert (code, printed) == (TIMEOUT, b"") and "one was not done in 5 s" in said and "--session-ops" in said, (code, said)
+    assert node.stop()[0] == 0
 
 
 @with_node
