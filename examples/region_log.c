@@ -734,7 +734,7 @@ static void usage(FILE *to)
             "Processes at all nodes append to one log in a region; readers at each node check it.\n"
             "SOCKET: of a node, up to %d; none: those of $NIGH_SOCKETS (examples/three-nodes).\n"
             "  --records N    records of all writers (default 30000)\n"
-            "  --bytes B      bytes of one (default 1024; 1 to %" PRIu64 ")\n"
+            "  --payload B    bytes of one (default 1024; 1 to %" PRIu64 ")\n"
             "  --writers W    processes that append (default 3; 1 to %d)\n"
             "  --deadline MS  after which readers give up on a slot (default 500; 1 to 10000)\n"
             "  --follow       readers read while writers write, not after\n"
@@ -811,7 +811,7 @@ static void check_options(void)
 static void take_options(int argc, char **argv)
 {
     const struct option known[] = {
-        {"records", required_argument, NULL, 'r'}, {"bytes", required_argument, NULL, 'b'},
+        {"records", required_argument, NULL, 'r'}, {"payload", required_argument, NULL, 'p'},
         {"writers", required_argument, NULL, 'w'}, {"deadline", required_argument, NULL, 'd'},
         {"help", no_argument, NULL, 'h'},          {"follow", no_argument, &options.follow, 1},
         {"kill", no_argument, &options.kill, 1},   {"stall", no_argument, &options.stall, 1},
@@ -822,7 +822,7 @@ static void take_options(int argc, char **argv)
         switch (found) {
         case 0: break;
         case 'r': options.records = number_of(optarg, 1, LOG_MAX); break;
-        case 'b': options.bytes = number_of(optarg, 1, BYTES_MAX); break;
+        case 'p': options.bytes = number_of(optarg, 1, BYTES_MAX); break;
         case 'w': options.writers = number_of(optarg, 1, WRITERS_MAX); break;
         case 'd': options.deadline_ms = number_of(optarg, 1, 10000); break;
         case 'h': usage(stdout); exit(0);

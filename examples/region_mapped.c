@@ -50,7 +50,10 @@ static nigh_status count(nigh_region *region, unsigned times)
     }
     status = nigh_region_read(region, 0, &read, sizeof read, WAIT_US);
     if (status == NIGH_OK) {
-        printf("mapped: counted to %" PRIu64 " in place; read: %" PRIu64 "\n", last, read);
+        /* More was read than counted to: other processes counted, too, between the two. */
+        printf("mapped: added %u to the word in place, to %" PRIu64 "; a read by the node then: "
+               "%" PRIu64 " (other processes count, too)\n",
+               times, last, read);
         status = nigh_region_unmap(region, address);
     }
     return status;

@@ -12,6 +12,8 @@
  */
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +31,9 @@ enum {
     READERS_MAX = 16,
     FILES_MAX = 64,
     BATCHES = 10,
-    GETS = 10000 /* in a batch: shorter than the turns that the system gives a process */
+    GETS = 10000, /* in a batch: shorter than the turns that the system gives a process */
+    WAIT_S = 30,  /* for an object, before it is said once more what is waited for */
+    WAITS = 40    /* and no longer than so often: a busy machine may take minutes for a GiB */
 };
 
 /* What a process found out about one file; lies in memory that the processes share. */
@@ -116,6 +120,21 @@ static double time_gets(nigh_client *client, const nigh_id *id, const char *path
     return (now_s() - start) * 1e9 / GETS;
 }
 
+/* The writer may be long about it; that it is, is said. */
+static void wait_for(nigh_client *client, const nigh_id *id, const char *path, nigh_view *view)
+{
+    nigh_status status = NIGH_TIMEOUT;
+
+    for (int i = 0; i < WAITS && status == NIGH_TIMEOUT; i++) {
+        status = nigh_get(client, id, 1, WAIT_S * UINT64_C(1000000), view);
+        if (status == NIGH_TIMEOUT) {
+            fprintf(stderr, "share: a reader has waited %d s for the writer to put %s\n",
+                    (i + 1) * WAIT_S, path);
+        }
+    }
+    check(status, path);
+}
+
 /* Waits for one object, digests it in place, and times a warm get and release. */
 static void read_object(nigh_client *client, const char *path, struct finding *finding)
 {
@@ -124,7 +143,7 @@ static void read_object(nigh_client *client, const char *path, struct finding *f
     double start = now_s();
 
     check(nigh_id_from_name(path, &id), path);
-    check(nigh_get(client, &id, 1, 60000000, &view), path);
+    wait_for(client, &id, path, &view);
     finding->wait_s = now_s() - start;
     start = now_s();
     blake2b(finding->digest, view.data, NULL, DIGEST_BYTES, view.data_size, 0);
@@ -213,9 +232,36 @@ static int report(const char *path, int file, int readers)
     return wrong;
 }
 
+/* When one has failed the others, which may wait for what it was to put, are ended. */
+static bool all_end_well(pid_t *pids, int count)
+{
+    bool well = true;
+
+    for (int left = count; left > 0; left--) {
+        int status = 0;
+        pid_t ended = wait(&status);
+        bool failed = ended < 0 || status != 0;
+
+        for (int i = 0; i < count; i++) {
+            pids[i] = pids[i] == ended ? 0 : pids[i];
+        }
+        for (int i = 0; well && failed && i < count; i++) {
+            if (pids[i] > 0) {
+                kill(pids[i], SIGTERM);
+            }
+        }
+        if (well && failed) {
+            fprintf(stderr, "share: a process failed: the others are ended\n");
+        }
+        well = well && !failed;
+    }
+    return well;
+}
+
 int main(int argc, char **argv)
 {
-    int readers = argc > 3 ? atoi(argv[2]) : 0, files = argc - 3, failed = 0, wrong = 0;
+    int readers = argc > 3 ? atoi(argv[2]) : 0, files = argc - 3, wrong = 0;
+    pid_t pids[READERS_MAX + 1] = {0};
     size_t shared_bytes = sizeof(struct finding) * FILES_MAX * (READERS_MAX + 1);
 
     if (argc < 4 || readers < 1 || readers > READERS_MAX || files > FILES_MAX) {
@@ -231,18 +277,13 @@ int main(int argc, char **argv)
     }
     /* Readers first: they wait for objects that are not there yet. */
     for (int process = readers; process >= 0; process--) {
-        if (start_process(argv[1], process, argv + 3, files) < 0) {
+        pids[process] = start_process(argv[1], process, argv + 3, files);
+        if (pids[process] < 0) {
             perror("share: fork");
             return 1;
         }
     }
-    for (int process = 0; process <= readers; process++) {
-        int status;
-
-        failed += wait(&status) < 0 || status != 0;
-    }
-    if (failed > 0) {
-        fprintf(stderr, "share: %d processes failed\n", failed);
+    if (!all_end_well(pids, readers + 1)) {
         return 1;
     }
     printf("%-20s %10s %10s %12s %12s   %s\n", "OBJECT", "MiB", "PUT MiB/s", "DIGEST MiB/s",

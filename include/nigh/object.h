@@ -332,11 +332,12 @@ typedef enum nigh_event_kind {
     NIGH_EVENT_EVICTED = 3,  /* dropped from memory for good */
     NIGH_EVENT_SPILLED = 4,  /* left memory for the disk */
     NIGH_EVENT_OVERFLOW = 5, /* data_size events were lost here: list the pool to catch up, and
-                                look at what is open of regions */
+                                look at what is open of regions. 0: the node was started again, and
+                                nobody counted; handles of regions ended with it */
     NIGH_EVENT_CONFLICT = 6, /* dropped: another node had the id first. Only with
                                 NIGH_SUBSCRIBE_CONFLICTS, else NIGH_EVENT_DELETED */
-    /* With NIGH_SUBSCRIBE_REGIONS, of what this client has open: data_size is nigh_region_number of
-     * the handle, id nigh_id_from_name of the region's name. */
+    /* With NIGH_SUBSCRIBE_REGIONS, of what this client has open, locks' handles too: data_size is
+     * nigh_region_number of the handle, id nigh_id_from_name of the region's name. */
     NIGH_EVENT_REGION_FREED = 7,   /* whatever is done with the handle ends NIGH_NOT_FOUND */
     NIGH_EVENT_REGION_REVOKED = 8, /* meta_size: what the handle may still, NIGH_REGION_* */
     NIGH_EVENT_REGION_RESIZED = 9  /* nigh_region_stat says how large it is */

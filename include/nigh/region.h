@@ -333,10 +333,11 @@ typedef enum nigh_region_mode {
 NIGH_API nigh_status nigh_region_lock(nigh_region *region, uint64_t number, nigh_region_mode mode,
                                       uint64_t term_us, uint64_t timeout_us, nigh_region **held);
 
-/* Lets go, and closes the handle, whatever is returned: nothing of it is under way. NIGH_LOCK_LOST:
- * it was handed on before; NIGH_CLOSED: it went with a connection; NIGH_TIMEOUT: the node says
- * nothing for seconds, and lets go when it goes on; if all that time 248 submissions of the client
- * were under way at it, it is told so as soon as something else is done with the client. */
+/* Lets go, and closes the handle, whatever is returned but NIGH_INVALID (it is none that
+ * nigh_region_lock gave, and stays open): nothing of it is under way. NIGH_LOCK_LOST: it was handed
+ * on before; NIGH_CLOSED: it went with a connection; NIGH_TIMEOUT: the node says nothing for
+ * seconds, and lets go when it goes on; if all that time 248 submissions of the client were under
+ * way at it, it is told so as soon as something else is done with the client. */
 NIGH_API nigh_status nigh_region_unlock(nigh_region *held);
 
 /*
@@ -347,9 +348,9 @@ NIGH_API nigh_status nigh_region_unlock(nigh_region *held);
  * that are cancelled while it says nothing, for a second in all. A lock that is held is the
  * session's, however it was asked for, and let go with it.
  *
- * The handle of an unlock is gone at once, whatever is returned but NIGH_INVALID (there is no op),
- * and the op ends as nigh_region_unlock does. NIGH_CANCELED is as NIGH_TIMEOUT is: the lock is let
- * go all the same.
+ * The handle of an unlock is gone at once, whatever is returned but NIGH_INVALID (there is no op,
+ * or it is none of a lock), and the op ends as nigh_region_unlock does. NIGH_CANCELED is as
+ * NIGH_TIMEOUT is: the lock is let go all the same.
  */
 NIGH_API nigh_status nigh_region_lock_start(nigh_region *region, uint64_t number,
                                             nigh_region_mode mode, uint64_t term_us,
@@ -392,7 +393,8 @@ typedef enum nigh_region_whose {
  * Gives rights, and takes some; in this order where both say one. When it has returned NIGH_OK what
  * was taken is over, also for handles that are open, and what they began does not land afterwards,
  * however long a node stood still. `user`: a uid, for NIGH_REGION_USER. NIGH_DENIED: no master;
- * NIGH_INVALID: no such rights, or the owner's; NIGH_LIMIT: 16 users have rights of their own.
+ * NIGH_INVALID: no such rights, the owner's, or `user` is -1, which nobody is; NIGH_LIMIT: 16 users
+ * have rights of their own.
  *
  * This and what follows: NIGH_NOT_FOUND: it was freed; NIGH_OVERLOADED: 8 changes of it wait;
  * NIGH_NO_QUORUM, NIGH_BUSY, NIGH_TIMEOUT, NIGH_PEER_LOST: it may have happened.

@@ -38,4 +38,15 @@ struct bench_region {
 
 int bench_region(struct cli *cli, const struct bench_region *wanted);
 
+/* Its regions (bench_left.c). */
+#define BENCH_REGION_PREFIX "nigh-bench-"
+#define BENCH_REGION_NAME   65 /* with a 0 at its end */
+
+/* What the one of this process is called. */
+nigh_status bench_region_name(char name[BENCH_REGION_NAME]);
+
+/* Frees what runs of the same user on this machine have left, whose processes have ended, as far as
+ * there is time for it: what is left then is for the next run. */
+void bench_remove_left(nigh_client *client, uint64_t timeout_us);
+
 #endif

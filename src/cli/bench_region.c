@@ -22,7 +22,8 @@ enum {
     OPS = 2000,
     WARM_OPS = 100,
     OP_TIMEOUT_US = 5000000,
-    CLEAN_US = 2000000, /* to free the region, whatever --timeout says */
+    CLEAN_US = 2000000, /* to free the region, whatever --timeout says; and what others left */
+    LEFT_PARTS = 8,     /* of the time, for one of which it is looked for that */
     SIZES = 4,
     FILL = 0x5a /* every byte of the region but for the word that is added to */
 };
@@ -37,7 +38,7 @@ static const uint32_t sizes[SIZES] = {64, 4 << 10, 64 << 10, BENCH_REGION_MOST};
 struct run {
     struct cli *cli;
     struct json json;
-    char name[48];
+    char name[BENCH_REGION_NAME];
     nigh_region *region;
     uint8_t *own; /* as much as the largest operation has */
     nigh_bulk *bulk;
@@ -120,6 +121,27 @@ static const struct operation op_write = {"write", run_write, false, false};
 static const struct operation op_read_into = {"read-into", run_read_into, false, true};
 static const struct operation op_write_from = {"write-from", run_write_from, false, false};
 static const struct operation op_add = {"add", run_add, false, false};
+
+/* Why the run ends here: what had no time had too little of --timeout, or its node has it wait. */
+static int tell_stopped(struct run *run, const char *what, uint32_t size, nigh_status status)
+{
+    if (status == NIGH_NO_QUORUM) {
+        cli_error(run->cli,
+                  "%s: this node has just begun, or is cut off from most voters (nigh "
+                  "nodes, nigh doctor)",
+                  what);
+    } else if (status == NIGH_TIMEOUT && size > 0 && now_us() >= run->end_us) {
+        cli_error(run->cli, "%s of %u bytes: --timeout was over before one had ended", what, size);
+    } else if (status == NIGH_TIMEOUT && size > 0) {
+        cli_error(run->cli,
+                  "%s of %u bytes: one was not done in %u s: the node has much to do, or has this "
+                  "client wait (nighd --session-ops, --session-rate)",
+                  what, size, OP_TIMEOUT_US / 1000000);
+    } else {
+        return cli_failed(run->cli, status, what);
+    }
+    return cli_exit_code(status);
+}
 
 /* ---- measure -------------------------------------------------------------- */
 
@@ -225,7 +247,7 @@ static int measure_row(struct run *run, const struct operation *operation, uint3
     nigh_status status = measure(run, &row);
 
     if (status != NIGH_OK) {
-        return cli_failed(run->cli, status, "the measurement stopped");
+        return tell_stopped(run, operation->name, size, status);
     }
     if (atomic_load(&is_over)) {
         cli_error(run->cli, "interrupted");
@@ -277,24 +299,19 @@ static int create(struct run *run, const struct bench_region *wanted)
                              .where = wanted->node != NULL ? NIGH_REGION_ON : NIGH_REGION_LOCAL};
     int exit_code = CLI_OK;
     nigh_status status;
-    nigh_id id;
 
     if (wanted->node != NULL) {
-        exit_code =
-            cli_find_node(run->cli, "--node", wanted->node, strlen(wanted->node), &spec.rank);
+        exit_code = cli_find_member(run->cli, "--node", wanted->node, &spec.rank);
     }
     if (exit_code != CLI_OK) {
         return exit_code;
     }
-    status = nigh_id_random(&id);
-    (void)snprintf(run->name, sizeof run->name, "nigh-bench-%02x%02x%02x%02x%02x%02x%02x%02x",
-                   id.bytes[0], id.bytes[1], id.bytes[2], id.bytes[3], id.bytes[4], id.bytes[5],
-                   id.bytes[6], id.bytes[7]);
+    status = bench_region_name(run->name);
     if (status == NIGH_OK) {
         status =
             nigh_region_create(run->cli->client, &spec, left_us(run, OP_TIMEOUT_US), &run->region);
     }
-    return status == NIGH_OK ? CLI_OK : cli_failed(run->cli, status, "no region to measure");
+    return status == NIGH_OK ? CLI_OK : tell_stopped(run, "no region to measure", 0, status);
 }
 
 /* Also one of which it is not known whether it was made. */
@@ -319,10 +336,13 @@ static int destroy(struct run *run, int exit_code)
 
 static int prepare(struct run *run, const struct bench_region *wanted)
 {
-    int exit_code = create(run, wanted);
+    uint64_t most_us = left_us(run, CLEAN_US * LEFT_PARTS);
     nigh_status status;
+    int exit_code;
     void *memory;
 
+    bench_remove_left(run->cli->client, most_us / LEFT_PARTS);
+    exit_code = create(run, wanted);
     if (exit_code != CLI_OK) {
         return exit_code;
     }
@@ -335,7 +355,8 @@ static int prepare(struct run *run, const struct bench_region *wanted)
     memset(run->own, FILL, BENCH_REGION_MOST);
     status =
         nigh_region_write(run->region, 0, run->own, BENCH_REGION_MOST, left_us(run, OP_TIMEOUT_US));
-    return status == NIGH_OK ? CLI_OK : cli_failed(run->cli, status, "the region is not written");
+    return status == NIGH_OK ? CLI_OK
+                             : tell_stopped(run, "the first write", BENCH_REGION_MOST, status);
 }
 
 int bench_region(struct cli *cli, const struct bench_region *wanted)

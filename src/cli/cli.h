@@ -112,6 +112,11 @@ int cli_failed_object(struct cli *cli, nigh_status status, const char *name);
 /* There is none of this name, and other nodes were asked, too. */
 int cli_no_object_anywhere(struct cli *cli, const char *name);
 
+/* What --help says of a verb, or of an action of one ("region create"), with the options that all
+ * take. */
+void cli_print_help(const char *verb, const char *arguments, const char *summary,
+                    const char *options);
+
 /* Usage error: says it and points to --help, in one line; returns CLI_USAGE. */
 int cli_usage(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
@@ -145,6 +150,9 @@ size_t cli_count_nodes(nigh_node_state state);
  * that option. */
 int cli_find_node(struct cli *cli, const char *option, const char *text, size_t length,
                   uint32_t *rank);
+
+/* The same of a node that there is, as far as the one that is asked can tell. */
+int cli_find_member(struct cli *cli, const char *option, const char *text, uint32_t *rank);
 
 /* After cli_look_at_nodes: whose address that is; false: nobody's. */
 bool cli_rank_of_address(const char *address, uint32_t *rank);

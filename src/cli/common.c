@@ -30,12 +30,12 @@ static const struct cli_verb *find_verb(const char *name)
     return verb;
 }
 
-static void print_help(const struct cli *cli)
+void cli_print_help(const char *verb, const char *arguments, const char *summary,
+                    const char *options)
 {
-    const struct cli_verb *verb = find_verb(cli->verb);
-
-    printf("usage: nigh %s [OPTION...] %s\n\n%s\n\n", verb->name, verb->arguments, verb->summary);
-    fputs(verb->options, stdout);
+    printf("usage: nigh %s [OPTION...] %s\n\n%s%s", verb, arguments, summary,
+           summary[0] != '\0' ? "\n\n" : "");
+    fputs(options, stdout);
     fputs("  -s, --socket PATH    where the node listens (default: $NIGH_SOCKET, "
           "else " NIGH_DEFAULT_SOCKET ")\n"
           "  -p, --pool POOL      the pool (default: your own)\n"
@@ -43,6 +43,13 @@ static void print_help(const struct cli *cli)
           "  -t, --timeout TIME   how long to wait, e.g. 250ms, 3s\n"
           "  -h, --help           this text\n",
           stdout);
+}
+
+static void print_help(const struct cli *cli)
+{
+    const struct cli_verb *verb = find_verb(cli->verb);
+
+    cli_print_help(verb->name, verb->arguments, verb->summary, verb->options);
 }
 
 int cli_next_option(const struct cli *cli, int argc, char **argv, const char *short_options,

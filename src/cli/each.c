@@ -144,7 +144,7 @@ void cli_each_report(struct cli *cli, struct json *json, const char *name, nigh_
         return;
     }
     json_object_open(json, NULL);
-    json_string(json, "name", name);
+    json_name(json, name);
     json_string(json, "status", nigh_status_name(status));
     cli_error_fields(json, exit_code);
     json_object_close(json);

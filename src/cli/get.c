@@ -13,7 +13,7 @@ static void report(const char *name, const char *output, const nigh_view *view)
     struct json json = {0};
 
     json_object_open(&json, NULL);
-    json_string(&json, "name", name);
+    json_name(&json, name);
     json_string(&json, "output", output);
     json_u64(&json, "data_size", view->data_size);
     json_u64(&json, "meta_size", view->meta_size);

@@ -122,6 +122,31 @@ void json_string(struct json *json, const char *key, const char *value)
     put_text(value);
 }
 
+static bool is_utf8(const char *text)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    size_t length = 1;
+
+    for (; *at != 0 && length > 0; at += length) {
+        length = utf8_length(at);
+    }
+    return length > 0;
+}
+
+void json_name(struct json *json, const char *name)
+{
+    json_string(json, "name", name);
+    if (is_utf8(name)) {
+        return;
+    }
+    begin_value(json, "name_hex");
+    putchar('"');
+    for (const unsigned char *at = (const unsigned char *)name; *at != 0; at++) {
+        printf("%02x", *at);
+    }
+    putchar('"');
+}
+
 void json_u64(struct json *json, const char *key, uint64_t value)
 {
     begin_value(json, key);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Writes JSON to standard output as it goes: no tree, no memory. Names and strings are escaped;
- * bytes that are not UTF-8 come out as U+FFFD, so that the output always parses. Numbers are
- * integers or finite doubles.
+ * bytes that are not UTF-8 come out as U+FFFD, so that the output always parses, and names have
+ * their bytes beside it then. Numbers are integers or finite doubles.
  */
 #ifndef CLI_JSON_H
 #define CLI_JSON_H
@@ -23,6 +23,8 @@ void json_object_close(struct json *json);
 void json_array_open(struct json *json, const char *key);
 void json_array_close(struct json *json);
 void json_string(struct json *json, const char *key, const char *value);
+/* "name"; and of one that is not UTF-8 "name_hex" as well, its bytes in hexadecimal digits. */
+void json_name(struct json *json, const char *name);
 void json_u64(struct json *json, const char *key, uint64_t value);
 void json_i64(struct json *json, const char *key, int64_t value);
 void json_double(struct json *json, const char *key, double value);

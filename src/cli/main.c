@@ -8,6 +8,7 @@
 
 #include "cli/cli.h"
 #include "cli/json.h"
+#include "cli/region_help.h"
 
 const struct cli_verb cli_verbs[] = {
     {"put", "NAME FILE|-", "Put a file, or standard input, as an object.",
@@ -85,30 +86,8 @@ const struct cli_verb cli_verbs[] = {
      cli_call},
     {"region", "ACTION NAME ...",
      "Make, list, read, write, move and remove regions: named memory of the cluster.",
-     "  create NAME SIZE     a region of zeros, e.g. of 64M; it is yours\n"
-     "      --chunk SIZE     of what lies on one node; a multiple of 4096 (default: 16 MiB or "
-     "more)\n"
-     "      --on RANK|NAME   have this node hold it (default: the one that is asked)\n"
-     "      --spread         all nodes, in turn\n"
-     "      --near NAME      each chunk where the bytes of this region lie\n"
-     "      --group RIGHTS   what your group may: of r (read), w (write), m (master: change it)\n"
-     "      --others RIGHTS  what all others may\n"
-     "      --mappable       processes of a chunk's node may map it (nigh_region_map(3))\n"
-     "  ls [PREFIX]          all that you have rights to, by name; PREFIX: what names begin with\n"
-     "  stat NAME            its size, who may what, and which node has which chunk\n"
-     "  read NAME            its bytes, to standard output\n"
-     "      --offset SIZE    from here on\n"
-     "      --size SIZE      so many (default: to the end)\n"
-     "  write NAME           standard input into it\n"
-     "      --offset SIZE    from here on\n"
-     "  move NAME CHUNK NODE a chunk, by its number, to another node: a rank or a name\n"
-     "  chmod NAME CHANGE    of rights: u:USER, g or o, then + or -, then rights: u:1000+rw, o-r\n"
-     "  resize NAME SIZE     longer, by zeros, or shorter\n"
-     "      --on, --spread   who is to hold what is new: as for create\n"
-     "  rm NAME...           for all who have them open, too\n"
-     "A SIZE has K, M, G, T or P behind it, or nothing. A region goes with the nodes that hold "
-     "it.\n"
-     "Without --timeout: 30 seconds for each change, or MiB; 3 for a node that has just begun.\n",
+     REGION_HELP_CREATE REGION_HELP_LS REGION_HELP_STAT REGION_HELP_READ REGION_HELP_WRITE
+         REGION_HELP_MOVE REGION_HELP_CHMOD REGION_HELP_RESIZE REGION_HELP_RM REGION_HELP_ALL,
      cli_region},
     {"top", "", "Watch the node live.",
      "  -1, --once           print once and exit\n"

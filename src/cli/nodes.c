@@ -119,6 +119,16 @@ int cli_find_node(struct cli *cli, const char *option, const char *text, size_t 
     return status == NIGH_OK ? CLI_OK : cli_failed(cli, status, "cannot ask for the nodes");
 }
 
+int cli_find_member(struct cli *cli, const char *option, const char *text, uint32_t *rank)
+{
+    int exit_code = cli_find_node(cli, option, text, strlen(text), rank);
+
+    if (exit_code == CLI_OK && cli_look_at_nodes(cli) == NIGH_OK && cli_node(*rank) == NULL) {
+        return cli_usage(cli, "%s: there is no node %s (nigh nodes)", option, text);
+    }
+    return exit_code;
+}
+
 bool cli_rank_of_address(const char *address, uint32_t *rank)
 {
     for (size_t i = 0; i < node_count; i++) {

@@ -310,7 +310,7 @@ static void report(const struct cli *cli, const char *name, const nigh_id *id, u
     }
     bytes_format_id(id->bytes, digits);
     json_object_open(&json, NULL);
-    json_string(&json, "name", name);
+    json_name(&json, name);
     json_string(&json, "id", digits);
     json_u64(&json, "data_size", size_bytes);
     json_u64(&json, "took_us", took_us);

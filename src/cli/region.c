@@ -4,6 +4,7 @@
 #include "cli/region.h"
 
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "cli/region_help.h"
 
 #define REGION_US UINT64_C(30000000) /* without --timeout, each operation */
 #define BEGUN_US  UINT64_C(3000000)  /* without --timeout, for a node that has just begun */
@@ -155,23 +157,28 @@ int cli_region_parse_rights(const struct cli *cli, const char *what, const char 
 
 static const struct action {
     const char *name;
-    const char *words; /* that it takes */
-    int least, most;   /* of them */
-    uint32_t options;  /* REGION_* */
+    const char *arguments, *help; /* as --help has them */
+    const char *words;            /* that it takes */
+    int least, most;              /* of them */
+    uint32_t options;             /* REGION_* */
     int (*run)(struct cli *cli, const struct region_job *job);
 } actions[] = {
-    {"create", "a NAME and a SIZE", 2, 2,
+    {"create", "NAME SIZE", REGION_HELP_CREATE, "a NAME and a SIZE", 2, 2,
      REGION_CHUNK | REGION_ON | REGION_SPREAD | REGION_NEAR | REGION_GROUP | REGION_OTHERS |
          REGION_MAPPABLE,
      cli_region_create},
-    {"ls", "at most one PREFIX", 0, 1, 0, cli_region_ls},
-    {"stat", "a NAME", 1, 1, 0, cli_region_stat},
-    {"read", "a NAME", 1, 1, REGION_OFFSET | REGION_SIZE, cli_region_read},
-    {"write", "a NAME", 1, 1, REGION_OFFSET, cli_region_write},
-    {"move", "a NAME, the number of a CHUNK and a NODE", 3, 3, 0, cli_region_move},
-    {"chmod", "a NAME and a change of rights, such as u:1000+rw or o-r", 2, 2, 0, cli_region_chmod},
-    {"resize", "a NAME and a SIZE", 2, 2, REGION_ON | REGION_SPREAD, cli_region_resize},
-    {"rm", "at least one NAME", 1, INT_MAX, 0, cli_region_rm},
+    {"ls", "[PREFIX]", REGION_HELP_LS, "at most one PREFIX", 0, 1, 0, cli_region_ls},
+    {"stat", "NAME", REGION_HELP_STAT, "a NAME", 1, 1, 0, cli_region_stat},
+    {"read", "NAME", REGION_HELP_READ, "a NAME", 1, 1, REGION_OFFSET | REGION_SIZE,
+     cli_region_read},
+    {"write", "NAME", REGION_HELP_WRITE, "a NAME", 1, 1, REGION_OFFSET, cli_region_write},
+    {"move", "NAME CHUNK NODE", REGION_HELP_MOVE, "a NAME, the number of a CHUNK and a NODE", 3, 3,
+     0, cli_region_move},
+    {"chmod", "NAME CHANGE", REGION_HELP_CHMOD,
+     "a NAME and a change of rights, such as u:1000+rw or o-r", 2, 2, 0, cli_region_chmod},
+    {"resize", "NAME SIZE", REGION_HELP_RESIZE, "a NAME and a SIZE", 2, 2,
+     REGION_ON | REGION_SPREAD, cli_region_resize},
+    {"rm", "NAME...", REGION_HELP_RM, "at least one NAME", 1, INT_MAX, 0, cli_region_rm},
 };
 
 static const struct option options[] = {{"chunk", required_argument, NULL, REGION_CHUNK},
@@ -263,6 +270,23 @@ static int check(const struct cli *cli, const struct action *action, int words,
     return check_names(cli, action->most == INT_MAX ? words : action->least > 0 ? 1 : 0, job);
 }
 
+/* Of the action that is named, wherever --help stands; 'h' is no option of its own. */
+static bool is_helped(int option, int argc, char **argv)
+{
+    const struct action *action = NULL;
+    char verb[24];
+
+    for (int n = 1; option == 'h' && action == NULL && n < argc; n++) {
+        action = find_action(argv[n]);
+    }
+    if (action == NULL) {
+        return false;
+    }
+    (void)snprintf(verb, sizeof verb, "region %s", action->name);
+    cli_print_help(verb, action->arguments, "", action->help);
+    return true;
+}
+
 int cli_region(struct cli *cli, int argc, char **argv)
 {
     struct region_job job = {0};
@@ -270,6 +294,9 @@ int cli_region(struct cli *cli, int argc, char **argv)
     int option, exit_code = CLI_OK;
 
     while ((option = cli_next_option(cli, argc, argv, ":" CLI_COMMON_SHORT, options)) != -1) {
+        if (is_helped(option, argc, argv)) {
+            return CLI_OK;
+        }
         if (is_own(option) && (exit_code = take_own(cli, (uint32_t)option, &job)) != CLI_OK) {
             return exit_code;
         }

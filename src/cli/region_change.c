@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "cli/each.h"
 #include "cli/region.h"
 
@@ -20,7 +21,7 @@ static int find_place(struct cli *cli, const struct region_job *job, nigh_region
         return CLI_OK;
     }
     *where = NIGH_REGION_ON;
-    return cli_find_node(cli, "--on", job->node, strlen(job->node), rank);
+    return cli_find_member(cli, "--on", job->node, rank);
 }
 
 /* The size of a region: there is none without bytes. */
@@ -40,7 +41,7 @@ static void report_size(const struct cli *cli, const struct region_job *job, uin
         return;
     }
     json_object_open(&json, NULL);
-    json_string(&json, "name", job->name);
+    json_name(&json, job->name);
     json_u64(&json, "size", size);
     json_object_close(&json);
 }
@@ -119,6 +120,24 @@ static bool tell_donated(struct cli *cli, const struct region_job *job, nigh_reg
     return true;
 }
 
+/* Its chunks keep their size; false: nobody says so. */
+static bool tell_too_many(struct cli *cli, const struct region_job *job, nigh_region *region,
+                          uint64_t size)
+{
+    nigh_region_info info = {.struct_size = sizeof info};
+    char chunk[BYTES_SIZE_TEXT], most[BYTES_SIZE_TEXT];
+
+    if (nigh_region_stat(region, cli_region_timeout_us(cli, job), &info) != NIGH_OK ||
+        info.chunk_size == 0 || (size - 1) / info.chunk_size < NIGH_REGION_CHUNKS) {
+        return false;
+    }
+    bytes_format_size(info.chunk_size, chunk);
+    bytes_format_size(info.chunk_size * NIGH_REGION_CHUNKS, most);
+    cli_error(cli, "%s: its chunks have %s, and there are %u at most: it can have %s, and no more",
+              job->name, chunk, NIGH_REGION_CHUNKS, most);
+    return true;
+}
+
 int cli_region_resize(struct cli *cli, const struct region_job *job)
 {
     uint64_t size = 0;
@@ -143,7 +162,8 @@ int cli_region_resize(struct cli *cli, const struct region_job *job)
     status = nigh_region_resize(region, size, where, rank, cli_region_timeout_us(cli, job));
     if (status == NIGH_OK) {
         report_size(cli, job, size);
-    } else if (status == NIGH_INVALID && tell_donated(cli, job, region)) {
+    } else if ((status == NIGH_INVALID && tell_donated(cli, job, region)) ||
+               (status == NIGH_LIMIT && tell_too_many(cli, job, region, size))) {
         exit_code = cli_exit_code(status);
     } else {
         exit_code = cli_region_failed(cli, job, NIGH_REGION_MASTER, status);
@@ -210,7 +230,7 @@ static void report_move(const struct cli *cli, const struct region_job *job, uin
         return;
     }
     json_object_open(&json, NULL);
-    json_string(&json, "name", job->name);
+    json_name(&json, job->name);
     json_u64(&json, "chunk", chunk);
     json_u64(&json, "rank", rank);
     json_object_close(&json);
@@ -228,7 +248,7 @@ int cli_region_move(struct cli *cli, const struct region_job *job)
         exit_code = cli_open(cli, 0);
     }
     if (exit_code == CLI_OK) {
-        exit_code = cli_find_node(cli, "NODE", node, strlen(node), &rank);
+        exit_code = cli_find_member(cli, "NODE", node, &rank);
     }
     if (exit_code == CLI_OK) {
         exit_code = cli_region_open(cli, job, NIGH_REGION_MASTER, &region);
@@ -328,7 +348,7 @@ int cli_region_chmod(struct cli *cli, const struct region_job *job)
     }
     if (cli->json) {
         json_object_open(&json, NULL);
-        json_string(&json, "name", job->name);
+        json_name(&json, job->name);
         json_string(&json, "changed", job->words[0]);
         json_object_close(&json);
     }

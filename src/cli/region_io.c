@@ -20,6 +20,11 @@ enum {
 
 static char piece[PIECE_BYTES];
 
+static const char *plural(uint64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 /* The region's size, which has to reach to the offset. */
 static int ask_size(struct cli *cli, const struct region_job *job, nigh_region *region,
                     uint32_t access, uint64_t *size)
@@ -31,8 +36,9 @@ static int ask_size(struct cli *cli, const struct region_job *job, nigh_region *
         return cli_region_failed(cli, job, access, status);
     }
     if (job->offset > info.size) {
-        return cli_usage(cli, "%s has %llu bytes: --offset %llu is behind its end", job->name,
-                         (unsigned long long)info.size, (unsigned long long)job->offset);
+        return cli_usage(cli, "%s has %llu byte%s: --offset %llu is behind its end", job->name,
+                         (unsigned long long)info.size, plural(info.size),
+                         (unsigned long long)job->offset);
     }
     *size = info.size;
     return CLI_OK;
@@ -71,8 +77,9 @@ static int read_region(struct cli *cli, const struct region_job *job, nigh_regio
         return exit_code;
     }
     if ((job->given & REGION_SIZE) != 0 && job->size > size - job->offset) {
-        return cli_usage(cli, "%s has %llu bytes from there on: --size %llu is more", job->name,
-                         (unsigned long long)(size - job->offset), (unsigned long long)job->size);
+        return cli_usage(cli, "%s has %llu byte%s from there on: --size %llu is more", job->name,
+                         (unsigned long long)(size - job->offset), plural(size - job->offset),
+                         (unsigned long long)job->size);
     }
     size = (job->given & REGION_SIZE) != 0 ? job->size : size - job->offset;
     cli_progress_start(&progress, cli, "read", size);
@@ -127,8 +134,8 @@ static int read_some(struct cli *cli, const struct region_job *job, struct input
     ssize_t n;
 
     if (count == 0) {
-        cli_error(cli, "%s: the time was up before standard input ended; %llu bytes are written",
-                  job->name, (unsigned long long)input->done);
+        cli_error(cli, "%s: the time was up before standard input ended; %llu byte%s written",
+                  job->name, (unsigned long long)input->done, input->done == 1 ? " is" : "s are");
         return CLI_TIMEOUT;
     }
     n = count < 0 ? -1 : read(STDIN_FILENO, piece + *filled, PIECE_BYTES - *filled);
@@ -175,8 +182,9 @@ static int write_pieces(struct cli *cli, const struct region_job *job, nigh_regi
         }
         input->done += part;
         if (part < filled) {
-            cli_error(cli, "%s: standard input has more than the region: %llu bytes are written",
-                      job->name, (unsigned long long)input->done);
+            cli_error(cli, "%s: standard input has more than the region: %llu byte%s written",
+                      job->name, (unsigned long long)input->done,
+                      input->done == 1 ? " is" : "s are");
             return CLI_FULL;
         }
         cli_progress_show(progress, input->done);
@@ -210,9 +218,10 @@ static int write_region(struct cli *cli, const struct region_job *job, nigh_regi
     input->room = size - job->offset;
     if (file > input->room) {
         cli_error(cli,
-                  "%s: standard input has %llu bytes, and the region %llu from there on; nothing "
+                  "%s: standard input has %llu byte%s, and the region %llu from there on; nothing "
                   "is written",
-                  job->name, (unsigned long long)file, (unsigned long long)input->room);
+                  job->name, (unsigned long long)file, plural(file),
+                  (unsigned long long)input->room);
         return CLI_FULL;
     }
     cli_progress_start(&progress, cli, "write", file);
@@ -235,7 +244,7 @@ int cli_region_write(struct cli *cli, const struct region_job *job)
     nigh_region_close(region);
     if (exit_code == CLI_OK && cli->json) {
         json_object_open(&json, NULL);
-        json_string(&json, "name", job->name);
+        json_name(&json, job->name);
         json_u64(&json, "offset", job->offset);
         json_u64(&json, "size", input.done);
         json_object_close(&json);

@@ -2,6 +2,7 @@
 /* nigh region ls: the regions of the cluster that the user has rights to, by name. */
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "cli/region.h"
@@ -45,6 +46,13 @@ static bool has_losses(const nigh_region_info *info)
     return false;
 }
 
+/* Only where there is one for it. */
+static void print_head(void)
+{
+    printf("%10s %6s %8s  %s  %s %s %-5s  %s\n", "SIZE", "CHUNKS", "OWNER", "YOU", "GROUP",
+           "OTHERS", "NODES", "NAME");
+}
+
 static void print_line(const nigh_region_entry *entry)
 {
     const nigh_region_info *info = &entry->info;
@@ -65,7 +73,7 @@ static void print_json(struct json *json, const nigh_region_entry *entry)
     char rights[REGION_RIGHTS_TEXT];
 
     json_object_open(json, NULL);
-    json_string(json, "name", entry->name);
+    json_name(json, entry->name);
     json_string(json, "access", cli_region_format_rights(entry->access, rights));
     json_u64(json, "home", entry->home);
     cli_region_info_json(json, &entry->info);
@@ -103,9 +111,9 @@ static nigh_status ask(struct cli *cli, const struct region_job *job, const char
     return status;
 }
 
-/* Page after page; *is_partial: a node did not tell, and the others did. */
+/* Page after page; *is_partial: a node did not tell, and the others did; *listed: how many. */
 static nigh_status list(struct cli *cli, const struct region_job *job, struct json *json,
-                        bool *is_partial)
+                        bool *is_partial, uint64_t *listed)
 {
     static nigh_region_entry entries[PAGE_ENTRIES]; /* a page is too large for the stack */
     char after[NIGH_REGION_NAME_BYTES + 1];
@@ -125,6 +133,10 @@ static nigh_status list(struct cli *cli, const struct region_job *job, struct js
             if (strncmp(entries[n].name, job->name, prefix_bytes) != 0) {
                 return NIGH_OK; /* the others are behind it, too */
             }
+            if (*listed == 0 && !cli->json) {
+                print_head();
+            }
+            ++*listed;
             if (cli->json) {
                 print_json(json, &entries[n]);
             } else {
@@ -164,6 +176,7 @@ static int tell(struct cli *cli, nigh_status status, bool is_partial)
 int cli_region_ls(struct cli *cli, const struct region_job *job)
 {
     bool is_partial = false;
+    uint64_t listed = 0;
     struct json json = {0};
     int exit_code = cli_open(cli, 0);
     nigh_status status;
@@ -173,12 +186,13 @@ int cli_region_ls(struct cli *cli, const struct region_job *job)
     }
     if (cli->json) {
         json_array_open(&json, NULL);
-    } else {
-        printf("%10s %6s %8s  %s  %s %s %-5s  %s\n", "SIZE", "CHUNKS", "OWNER", "YOU", "GROUP",
-               "OTHERS", "NODES", "NAME");
     }
-    status = list(cli, job, &json, &is_partial);
+    status = list(cli, job, &json, &is_partial, &listed);
     exit_code = tell(cli, status, is_partial);
+    if (exit_code == CLI_OK && listed == 0 && !cli->json && isatty(STDOUT_FILENO) == 1) {
+        printf("no region%s that user %u has rights to\n",
+               job->name[0] != '\0' ? " of such a name" : "", (unsigned)geteuid());
+    }
     if (cli->json) {
         if (exit_code != CLI_OK) {
             cli_error_object(cli, &json, exit_code);

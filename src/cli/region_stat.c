@@ -50,7 +50,7 @@ static void print_json(const char *name, const nigh_region_info *info)
     struct json json = {0};
 
     json_object_open(&json, NULL);
-    json_string(&json, "name", name);
+    json_name(&json, name);
     cli_region_info_json(&json, info);
     json_object_close(&json);
 }
@@ -82,9 +82,9 @@ static void print_text(const char *name, const nigh_region_info *info)
 
     bytes_printable(name, strlen(name), label, sizeof label);
     bytes_format_size(info->chunk_size, chunk_size);
-    printf("%s\n  size      %llu bytes, %u chunk%s of %s\n  owner     uid %u, gid %u\n"
+    printf("%s\n  size      %llu byte%s, %u chunk%s of %s\n  owner     uid %u, gid %u\n"
            "  rights    owner rwm, group %s, others %s\n",
-           label, (unsigned long long)info->size, info->chunk_count,
+           label, (unsigned long long)info->size, info->size == 1 ? "" : "s", info->chunk_count,
            info->chunk_count == 1 ? "" : "s", chunk_size, info->uid, info->gid,
            cli_region_format_rights(info->group_access, group),
            cli_region_format_rights(info->other_access, others));

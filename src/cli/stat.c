@@ -55,7 +55,7 @@ static void print_json(struct json *json, const nigh_object_info *info, const ui
 
     bytes_format_id(info->id.bytes, digits);
     json_object_open(json, NULL);
-    json_string(json, "name", info->name);
+    json_name(json, info->name);
     json_string(json, "id", digits);
     json_string(json, "state", cli_state_name(info->state));
     json_bool(json, "pinned", info->pinned != 0);

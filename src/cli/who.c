@@ -170,7 +170,7 @@ static int who_elsewhere(struct cli *cli, const nigh_id *id, const char *name)
     }
     if (cli->json) {
         json_object_open(&json, NULL);
-        json_string(&json, "name", name);
+        json_name(&json, name);
         json_string(&json, "state", "elsewhere");
         json_string(&json, "reason", "not on this node: nigh get brings a copy");
         print_holders_json(&json, 0);
@@ -213,7 +213,7 @@ static int who_object(struct cli *cli, const char *name)
     look_for_places(cli, &id, &places);
     if (cli->json) {
         json_object_open(&json, NULL);
-        json_string(&json, "name", name);
+        json_name(&json, name);
         json_string(&json, "state", cli_state_name(info.state));
         json_string(&json, "reason", reason(&info, count));
         print_holders_json(&json, shown);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Regions: handles of them, and what masters change. Each question is one submission to lane 0,
- * whose bytes lie in a place, as a call's do (places.c).
+ * Regions: handles of them (what masters change: region_change.c). Each question is one submission
+ * to lane 0, whose bytes lie in a place, as a call's do (places.c).
  */
 #include "client/region.h"
 
@@ -210,10 +210,11 @@ static nigh_status explain_change(const struct client_op *op, nigh_status status
                          "--region-memory, or of its machine's memory; chunks are whole: smaller "
                          "ones may take less");
     case NIGH_LIMIT:
-        return error_set(op->client, status,
-                         "a region has %d chunks at most, and %d users with rights of their own; "
-                         "or a node has too many regions",
-                         LIMIT_REGION_CHUNKS, LIMIT_REGION_GRANTS);
+        return error_set(
+            op->client, status,
+            "a node that was to hold some of the region has as many regions as it may, "
+            "or mappable chunks (%d)",
+            LIMIT_REGION_FILES);
     case NIGH_BUSY:
         return error_set(op->client, status,
                          "the members of the cluster have just changed, or another change was in "
@@ -233,6 +234,10 @@ static const char *own_sentence(uint32_t what, nigh_status status)
     case SESSION_REGION_OPEN:
         return status == NIGH_LIMIT ? "this client has as many handles open as it may, or its node "
                                       "as many regions"
+                                    : NULL;
+    case SESSION_REGION_GRANT:
+        return status == NIGH_LIMIT ? "as many users have rights of their own as may, and one more "
+                                      "cannot"
                                     : NULL;
     case SESSION_REGION_MOVE:
         return status == NIGH_EXISTS ? "the chunk lies at that node already" : NULL;
@@ -302,9 +307,10 @@ nigh_status region_explain(const struct client_op *op, nigh_status status)
         break;
     case NIGH_INVALID:
         return error_set(op->client, status,
-                         moves_bytes ? "the range is not all in the region"
-                                     : "not valid: a name, a size, a chunk, a rank or rights that "
-                                       "cannot be");
+                         moves_bytes                   ? "the range is not all in the region"
+                         : op->u.region.region != NULL ? "the node knows no such handle"
+                                                       : "the node is older than this libnigh, "
+                                                         "and does not know the question");
     default: break;
     }
     return moves_bytes ? error_note_end(op->client, status) : explain_change(op, status);
@@ -411,6 +417,15 @@ nigh_status region_check(nigh_region *region, const char *call)
     return NIGH_OK;
 }
 
+nigh_status region_check_op(nigh_region *region, const nigh_op *op, const char *call)
+{
+    nigh_status status = region_check(region, call);
+
+    return status == NIGH_OK && op == NULL
+               ? error_set(region->client, NIGH_INVALID, "%s: no op (op is NULL)", call)
+               : status;
+}
+
 /* ---- create, open --------------------------------------------------------- */
 
 /* 0: it cannot be one. */
@@ -429,9 +444,13 @@ nigh_status region_check_open(nigh_client *client, const char *name, const void 
     if (status != NIGH_OK) {
         return error_note(client, status);
     }
-    if (name_bytes(name) == 0 || out == NULL) {
-        return error_set(client, NIGH_INVALID, "%s: a region has a name of 1 to %d bytes", call,
-                         LIMIT_REGION_NAME_BYTES);
+    if (name_bytes(name) == 0) {
+        return error_set(client, NIGH_INVALID, "%s: a region has a name of 1 to %d bytes%s", call,
+                         LIMIT_REGION_NAME_BYTES, name == NULL ? ", not NULL" : "");
+    }
+    if (out == NULL) {
+        return error_set(client, NIGH_INVALID, "%s: no place for the handle (region is NULL)",
+                         call);
     }
     if (!client->may_write) {
         return error_set(client, NIGH_DENIED,
@@ -451,6 +470,7 @@ nigh_status region_opens(struct client_op *op, nigh_region **handle)
         return error_note(op->client, NIGH_NO_RESOURCES);
     }
     region->client = op->client;
+    region->holds_lock = op->u.region.what == SESSION_REGION_LOCK;
     list_init(&region->ranges);
     op->u.region.opened = region;
     op->u.region.handle = handle;
@@ -547,8 +567,7 @@ static uint32_t place_near(const nigh_region_info *other, struct session_region_
     return count;
 }
 
-/* Bits beyond it mean something else to the node. */
-static nigh_status check_where(nigh_client *client, nigh_region_where where, const char *call)
+nigh_status region_check_where(nigh_client *client, nigh_region_where where, const char *call)
 {
     if (where > NIGH_REGION_NEAR) {
         return error_set(client, NIGH_INVALID, "%s: no nigh_region_where: %u", call,
@@ -577,7 +596,47 @@ nigh_status region_check_spec(nigh_client *client, const nigh_region_spec *spec,
     if ((flags_of(spec) & ~NIGH_REGION_MAPPABLE) != 0) {
         return error_set(client, NIGH_INVALID, "%s: there are no such flags", call);
     }
-    return check_where(client, spec->where, call);
+    return region_check_where(client, spec->where, call);
+}
+
+/* What can be told from here: only the node knows which ranks there are. */
+static nigh_status check_made(nigh_client *client, const nigh_region_spec *spec)
+{
+    const char *call = "nigh_region_create";
+
+    if (spec->size == 0 || spec->size > LIMIT_REGION_CHUNK_BYTES * LIMIT_REGION_CHUNKS) {
+        return error_set(client, NIGH_INVALID, "%s: the size is 1 byte to %d TiB, not %llu bytes",
+                         call, LIMIT_REGION_CHUNKS, (unsigned long long)spec->size);
+    }
+    if (spec->chunk_size % LIMIT_REGION_UNIT_BYTES != 0 ||
+        spec->chunk_size > LIMIT_REGION_CHUNK_BYTES) {
+        return error_set(client, NIGH_INVALID,
+                         "%s: chunk_size is a multiple of %d and a TiB at most, or 0; not %llu",
+                         call, LIMIT_REGION_UNIT_BYTES, (unsigned long long)spec->chunk_size);
+    }
+    if (spec->chunk_size != 0 && (spec->size - 1) / spec->chunk_size >= LIMIT_REGION_CHUNKS) {
+        return error_set(client, NIGH_LIMIT,
+                         "%s: a region has %d chunks at most: a chunk_size of %llu is too small "
+                         "for its size",
+                         call, LIMIT_REGION_CHUNKS, (unsigned long long)spec->chunk_size);
+    }
+    if (((spec->group_access | spec->other_access) & ~NIGH_REGION_ALL) != 0) {
+        return error_set(client, NIGH_INVALID, "%s: there are no such rights", call);
+    }
+    return NIGH_OK;
+}
+
+/* Why a node does not take what was looked at here. */
+static nigh_status tell_not_made(nigh_client *client, const nigh_region_spec *spec)
+{
+    if (spec->where == NIGH_REGION_ON) {
+        return error_set(client, NIGH_INVALID,
+                         "nigh_region_create: there is no node of rank %u (nigh nodes)",
+                         spec->rank);
+    }
+    return error_set(client, NIGH_INVALID,
+                     "nigh_region_create: the node is older than this libnigh, and makes no such "
+                     "region");
 }
 
 nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec,
@@ -596,6 +655,9 @@ nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec
 
     if (status == NIGH_OK) {
         status = region_check_spec(client, spec, "nigh_region_create");
+    }
+    if (status == NIGH_OK) {
+        status = check_made(client, spec);
     }
     if (status != NIGH_OK) {
         return status;
@@ -622,7 +684,7 @@ nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec
     op.u.place.count = (uint32_t)(sizeof(make) + ranks_bytes + name_bytes(spec->name));
     status = region_run(&op);
     if (status != NIGH_OK) {
-        return status;
+        return status == NIGH_INVALID ? tell_not_made(client, spec) : status;
     }
     op.deadline_us = deadline_us;
     return region_open_named(client, spec->name, NIGH_REGION_ALL, op_remaining_us(&op), region);
@@ -702,70 +764,6 @@ void regions_end(nigh_client *client)
         region_unmap_all(region, is_child);
         free(region);
     }
-}
-
-/* ---- changes -------------------------------------------------------------- */
-
-/* One whose question is these bytes. */
-static nigh_status change(nigh_region *region, const char *call, enum session_region_what what,
-                          const void *bytes, uint32_t count, uint64_t timeout_us)
-{
-    nigh_status status = region_check(region, call);
-    struct client_op op;
-
-    if (status != NIGH_OK) {
-        return status;
-    }
-    region_init(&op, region->client, region, what, timeout_us);
-    op.u.place.bytes = bytes;
-    op.u.place.count = count;
-    return region_run(&op);
-}
-
-nigh_status nigh_region_grant(nigh_region *region, nigh_region_whose whose, uint32_t user,
-                              uint32_t give, uint32_t take, uint64_t timeout_us)
-{
-    struct session_region_grant grant = {
-        .whose = (uint32_t)whose, .user = user, .give = give, .take = take};
-
-    return change(region, "nigh_region_grant", SESSION_REGION_GRANT, &grant, sizeof(grant),
-                  timeout_us);
-}
-
-nigh_status nigh_region_resize(nigh_region *region, uint64_t size, nigh_region_where where,
-                               uint32_t rank, uint64_t timeout_us)
-{
-    struct session_region_make make = {.size_bytes = size, .where = (uint32_t)where, .rank = rank};
-    nigh_status status = region_check(region, "nigh_region_resize");
-
-    if (status == NIGH_OK) {
-        status = check_where(region->client, where, "nigh_region_resize");
-    }
-    if (status != NIGH_OK) {
-        return status;
-    }
-    return change(region, "nigh_region_resize", SESSION_REGION_RESIZE, &make, sizeof(make),
-                  timeout_us);
-}
-
-nigh_status nigh_region_move(nigh_region *region, uint32_t chunk, uint32_t rank,
-                             uint64_t timeout_us)
-{
-    nigh_status status = region_check(region, "nigh_region_move");
-    struct client_op op;
-
-    if (status != NIGH_OK) {
-        return status;
-    }
-    region_init(&op, region->client, region, SESSION_REGION_MOVE, timeout_us);
-    op.u.region.at = chunk;
-    op.u.region.ref = rank;
-    return region_run(&op);
-}
-
-nigh_status nigh_region_free(nigh_region *region, uint64_t timeout_us)
-{
-    return change(region, "nigh_region_free", SESSION_REGION_FREE, NULL, 0, timeout_us);
 }
 
 /* ---- stat ----------------------------------------------------------------- */

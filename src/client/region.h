@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Regions: what region.c (handles, changes), region_io.c (bytes) and region_map.c share. For
- * libnigh alone. */
+/* Regions: what region.c (handles), region_change.c, region_io.c (bytes) and region_map.c share.
+ * For libnigh alone. */
 #ifndef CLIENT_REGION_H
 #define CLIENT_REGION_H
 
@@ -12,6 +12,7 @@ struct nigh_region {
     struct list_node place; /* in client->regions, or ->closing */
     uint64_t number;
     uint32_t connection; /* that it was opened over */
+    bool holds_lock;     /* or did: nigh_region_lock gave it */
     struct list ranges;  /* that are mapped (region_map.c); under the client's lock */
 };
 
@@ -21,6 +22,9 @@ void region_init(struct client_op *op, nigh_client *client, nigh_region *region,
 
 /* Whether a handle is good still, as far as is known here; says why not. */
 nigh_status region_check(nigh_region *region, const char *call);
+
+/* Whether there is an op for what is to be started; says why not. */
+nigh_status region_check_op(nigh_region *region, const nigh_op *op, const char *call);
 
 /* Whether one of this name can be, and be opened by this client; says why not. */
 nigh_status region_check_open(nigh_client *client, const char *name, const void *out,
@@ -32,6 +36,9 @@ nigh_status region_open_named(nigh_client *client, const char *name, uint32_t ac
 
 /* What a newer program asks for is not passed over: says why not. */
 nigh_status region_check_spec(nigh_client *client, const nigh_region_spec *spec, const char *call);
+
+/* Bits beyond it mean something else to the node. */
+nigh_status region_check_where(nigh_client *client, nigh_region_where where, const char *call);
 
 /* The question of an op is its own from here on: it is asked when there is room for it. */
 void region_ask(struct client_op *op, const void *question, uint32_t count);

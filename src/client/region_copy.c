@@ -23,9 +23,10 @@ static nigh_status fill_init(struct client_op *op, nigh_region *region, uint64_t
     if (status != NIGH_OK) {
         return status;
     }
-    if (op == NULL || size > UINT64_MAX - offset) {
+    if (size > UINT64_MAX - offset) {
         return error_set(region->client, NIGH_INVALID,
-                         "nigh_region_memset: no op, or no such range");
+                         "nigh_region_memset: no region reaches to offset and size: together they "
+                         "are beyond 2^64");
     }
     region_init(op, region->client, region, SESSION_REGION_FILL, timeout_us);
     question_init(op, &byte, sizeof(byte), offset, size);
@@ -45,8 +46,11 @@ nigh_status nigh_region_memset_start(nigh_region *region, uint64_t offset, uint8
                                      uint64_t size, uint64_t timeout_us, nigh_op *given)
 {
     struct client_op *op = (struct client_op *)given;
-    nigh_status status = fill_init(op, region, offset, byte, size, timeout_us);
+    nigh_status status = region_check_op(region, given, "nigh_region_memset_start");
 
+    if (status == NIGH_OK) {
+        status = fill_init(op, region, offset, byte, size, timeout_us);
+    }
     return status == NIGH_OK ? error_note(region->client, calls_start(op)) : status;
 }
 
@@ -63,10 +67,14 @@ static nigh_status copy_init(struct client_op *op, nigh_region *to, uint64_t to_
     if (status != NIGH_OK) {
         return status;
     }
-    if (op == NULL || to->client != from->client || size > UINT64_MAX - to_offset ||
-        size > UINT64_MAX - from_offset) {
+    if (to->client != from->client) {
         return error_set(to->client, NIGH_INVALID,
-                         "nigh_region_copy: no op, no such range, or handles of two clients");
+                         "nigh_region_copy: the handles are of two clients");
+    }
+    if (size > UINT64_MAX - to_offset || size > UINT64_MAX - from_offset) {
+        return error_set(to->client, NIGH_INVALID,
+                         "nigh_region_copy: no region reaches to offset and size: together they "
+                         "are beyond 2^64");
     }
     source.number = from->number;
     region_init(op, to->client, to, SESSION_REGION_COPY, timeout_us);
@@ -88,7 +96,10 @@ nigh_status nigh_region_copy_start(nigh_region *to, uint64_t to_offset, nigh_reg
                                    nigh_op *given)
 {
     struct client_op *op = (struct client_op *)given;
-    nigh_status status = copy_init(op, to, to_offset, from, from_offset, size, timeout_us);
+    nigh_status status = region_check_op(to, given, "nigh_region_copy_start");
 
+    if (status == NIGH_OK) {
+        status = copy_init(op, to, to_offset, from, from_offset, size, timeout_us);
+    }
     return status == NIGH_OK ? error_note(to->client, calls_start(op)) : status;
 }

@@ -116,8 +116,12 @@ static nigh_status io_init(struct client_op *op, nigh_region *region, enum sessi
     if (status != NIGH_OK) {
         return status;
     }
-    if (op == NULL || (bytes == NULL && size > 0) || size > UINT64_MAX - offset) {
-        return error_set(region->client, NIGH_INVALID, "%s: no bytes, no op, or no such range",
+    if (bytes == NULL && size > 0) {
+        return error_set(region->client, NIGH_INVALID, "%s: no bytes (bytes is NULL)", call);
+    }
+    if (size > UINT64_MAX - offset) {
+        return error_set(region->client, NIGH_INVALID,
+                         "%s: no region reaches to offset and size: together they are beyond 2^64",
                          call);
     }
     region_init(op, region->client, region, what, timeout_us);
@@ -142,8 +146,13 @@ static nigh_status start_io(nigh_region *region, enum session_region_what what, 
                             const void *bytes, size_t size, uint64_t timeout_us, nigh_op *given)
 {
     struct client_op *op = (struct client_op *)given;
-    nigh_status status = io_init(op, region, what, offset, bytes, size, timeout_us);
+    nigh_status status = region_check_op(region, given,
+                                         what == SESSION_REGION_READ ? "nigh_region_read_start"
+                                                                     : "nigh_region_write_start");
 
+    if (status == NIGH_OK) {
+        status = io_init(op, region, what, offset, bytes, size, timeout_us);
+    }
     return status == NIGH_OK ? error_note(region->client, calls_start(op)) : status;
 }
 
@@ -184,15 +193,21 @@ static nigh_status vector_init(struct client_op *op, nigh_region *region,
     if (status != NIGH_OK) {
         return status;
     }
-    if (op == NULL || (parts == NULL && count > 0) || count > NIGH_REGION_PARTS) {
-        return error_set(region->client, NIGH_INVALID, "%s: no op, no parts, or more than %u", call,
-                         NIGH_REGION_PARTS);
+    if (parts == NULL && count > 0) {
+        return error_set(region->client, NIGH_INVALID, "%s: no parts (parts is NULL)", call);
+    }
+    if (count > NIGH_REGION_PARTS) {
+        return error_set(region->client, NIGH_INVALID, "%s: %u parts at most, not %zu", call,
+                         NIGH_REGION_PARTS, count);
     }
     for (size_t n = 0; n < count; n++) {
-        if ((parts[n].bytes == NULL && parts[n].size > 0) ||
-            parts[n].size > UINT64_MAX - parts[n].offset) {
+        if (parts[n].bytes == NULL && parts[n].size > 0) {
+            return error_set(region->client, NIGH_INVALID, "%s: part %zu has no bytes (NULL)", call,
+                             n);
+        }
+        if (parts[n].size > UINT64_MAX - parts[n].offset) {
             return error_set(region->client, NIGH_INVALID,
-                             "%s: no bytes, or no such range: part %zu", call, n);
+                             "%s: no region reaches to the end of part %zu, beyond 2^64", call, n);
         }
         steps += steps_of(parts[n].size);
     }
@@ -218,8 +233,13 @@ static nigh_status start_vector(nigh_region *region, enum session_region_what wh
                                 nigh_op *given)
 {
     struct client_op *op = (struct client_op *)given;
-    nigh_status status = vector_init(op, region, what, parts, count, timeout_us);
+    nigh_status status = region_check_op(region, given,
+                                         what == SESSION_REGION_READ ? "nigh_region_readv_start"
+                                                                     : "nigh_region_writev_start");
 
+    if (status == NIGH_OK) {
+        status = vector_init(op, region, what, parts, count, timeout_us);
+    }
     return status == NIGH_OK ? error_note(region->client, calls_start(op)) : status;
 }
 
@@ -249,6 +269,24 @@ nigh_status nigh_region_writev_start(nigh_region *region, const nigh_region_part
 
 /* ---- moved by the node ---------------------------------------------------- */
 
+/* Whether it is memory for calls of the same client. */
+static nigh_status check_part(nigh_client *client, const nigh_bulk_part *part, const char *call)
+{
+    if (part == NULL || part->bulk == NULL) {
+        return error_set(client, NIGH_INVALID, "%s: no memory (part, or its bulk, is NULL)", call);
+    }
+    if (part->bulk->client != client) {
+        return error_set(client, NIGH_INVALID, "%s: the memory is of a handle of another client",
+                         call);
+    }
+    if (part->offset > part->bulk->size || part->size > part->bulk->size - part->offset) {
+        return error_set(client, NIGH_INVALID,
+                         "%s: the part is not all in the memory, which has %llu bytes", call,
+                         (unsigned long long)part->bulk->size);
+    }
+    return NIGH_OK;
+}
+
 static nigh_status part_init(struct client_op *op, nigh_region *region,
                              enum session_region_what what, uint64_t offset,
                              const nigh_bulk_part *part, uint64_t timeout_us)
@@ -260,10 +298,9 @@ static nigh_status part_init(struct client_op *op, nigh_region *region,
     if (status != NIGH_OK) {
         return status;
     }
-    if (op == NULL || part == NULL || part->bulk == NULL || part->bulk->client != region->client ||
-        part->offset > part->bulk->size || part->size > part->bulk->size - part->offset) {
-        return error_set(region->client, NIGH_INVALID,
-                         "%s: no op, or the memory is not of a handle of this client", call);
+    status = check_part(region->client, part, call);
+    if (status != NIGH_OK) {
+        return status;
     }
     if (!bulk_is_there(part->bulk)) {
         return bulk_tell_gone(region->client);
@@ -301,8 +338,14 @@ static nigh_status start_part(nigh_region *region, enum session_region_what what
                               const nigh_bulk_part *part, uint64_t timeout_us, nigh_op *given)
 {
     struct client_op *op = (struct client_op *)given;
-    nigh_status status = part_init(op, region, what, offset, part, timeout_us);
+    nigh_status status =
+        region_check_op(region, given,
+                        what == SESSION_REGION_READ ? "nigh_region_read_into_start"
+                                                    : "nigh_region_write_from_start");
 
+    if (status == NIGH_OK) {
+        status = part_init(op, region, what, offset, part, timeout_us);
+    }
     return status == NIGH_OK ? error_note(region->client, calls_start(op)) : status;
 }
 
@@ -345,9 +388,9 @@ static nigh_status word_init(struct client_op *op, nigh_region *region,
     if (status != NIGH_OK) {
         return status;
     }
-    if (op == NULL || offset % sizeof(word) != 0) {
-        return error_set(region->client, NIGH_INVALID,
-                         "%s: no op, or the offset is not a multiple of 8", call);
+    if (offset % sizeof(word) != 0) {
+        return error_set(region->client, NIGH_INVALID, "%s: the offset is not a multiple of 8",
+                         call);
     }
     region_init(op, region->client, region, what, timeout_us);
     op->u.region.at = offset;
@@ -395,8 +438,11 @@ nigh_status nigh_region_fetch_add_start(nigh_region *region, uint64_t offset, ui
                                         uint64_t timeout_us, uint64_t *old, nigh_op *given)
 {
     struct client_op *op = (struct client_op *)given;
-    nigh_status status = add_init(op, region, offset, added, timeout_us, old);
+    nigh_status status = region_check_op(region, given, "nigh_region_fetch_add_start");
 
+    if (status == NIGH_OK) {
+        status = add_init(op, region, offset, added, timeout_us, old);
+    }
     return status == NIGH_OK ? error_note(region->client, calls_start(op)) : status;
 }
 
@@ -405,7 +451,10 @@ nigh_status nigh_region_compare_swap_start(nigh_region *region, uint64_t offset,
                                            nigh_op *given)
 {
     struct client_op *op = (struct client_op *)given;
-    nigh_status status = swap_init(op, region, offset, compare, swap, timeout_us, old);
+    nigh_status status = region_check_op(region, given, "nigh_region_compare_swap_start");
 
+    if (status == NIGH_OK) {
+        status = swap_init(op, region, offset, compare, swap, timeout_us, old);
+    }
     return status == NIGH_OK ? error_note(region->client, calls_start(op)) : status;
 }

@@ -105,13 +105,23 @@ static nigh_status check(nigh_client *client, const char *after, const nigh_regi
     if (status != NIGH_OK) {
         return error_note(client, status);
     }
-    if (entries == NULL || capacity == 0 || count == NULL || more == NULL ||
-        entries->info.struct_size % _Alignof(nigh_region_info) != 0 ||
-        !client_knows_size(entries->info.struct_size, LIST_INFO_FIRST, sizeof(entries->info)) ||
-        (after != NULL && strnlen(after, LIMIT_REGION_NAME_BYTES + 1) > LIMIT_REGION_NAME_BYTES)) {
+    if (entries == NULL || capacity == 0 || count == NULL || more == NULL) {
+        return error_set(client, NIGH_INVALID, "nigh_region_list: no room for %s",
+                         entries == NULL || capacity == 0 ? "an entry"
+                         : count == NULL                  ? "their count"
+                                                          : "whether there are more");
+    }
+    if (entries->info.struct_size % _Alignof(nigh_region_info) != 0 ||
+        !client_knows_size(entries->info.struct_size, LIST_INFO_FIRST, sizeof(entries->info))) {
         return error_set(client, NIGH_INVALID,
-                         "nigh_region_list: set info.struct_size of the first entry to "
-                         "sizeof(nigh_region_info); `after` is a name");
+                         "nigh_region_list: info.struct_size of the first entry is %zu: set it to "
+                         "sizeof(nigh_region_info)",
+                         entries->info.struct_size);
+    }
+    if (after != NULL && strnlen(after, LIMIT_REGION_NAME_BYTES + 1) > LIMIT_REGION_NAME_BYTES) {
+        return error_set(client, NIGH_INVALID,
+                         "nigh_region_list: `after` is longer than a region's name, %d bytes",
+                         LIMIT_REGION_NAME_BYTES);
     }
     if (!client->may_write) {
         return error_set(client, NIGH_DENIED,
@@ -141,9 +151,10 @@ nigh_status nigh_region_list(nigh_client *client, const char *after, nigh_region
         return error_set(client, NIGH_UNSUPPORTED,
                          "nigh_region_list: the node is older than this libnigh");
     }
-    if (status == NIGH_OK) {
-        status = read_page(&page, entries, capacity, count, more);
+    if (status != NIGH_OK) {
+        return status; /* it is said why */
     }
+    status = read_page(&page, entries, capacity, count, more);
     if (status != NIGH_OK) {
         return error_note(client, status);
     }

@@ -20,11 +20,15 @@ static nigh_status lock_init(struct client_op *op, nigh_region *region, uint64_t
     if (status != NIGH_OK) {
         return status;
     }
-    if (op == NULL || held == NULL ||
-        (mode != NIGH_REGION_SHARED && mode != NIGH_REGION_EXCLUSIVE)) {
+    if (mode != NIGH_REGION_SHARED && mode != NIGH_REGION_EXCLUSIVE) {
         return error_set(region->client, NIGH_INVALID,
-                         "nigh_region_lock: there is no such mode, no op, or no place for the "
-                         "handle");
+                         "nigh_region_lock: a mode is NIGH_REGION_SHARED or NIGH_REGION_EXCLUSIVE, "
+                         "not %u",
+                         (unsigned)mode);
+    }
+    if (held == NULL) {
+        return error_set(region->client, NIGH_INVALID,
+                         "nigh_region_lock: no place for the handle (held is NULL)");
     }
     region_init(op, region->client, region, SESSION_REGION_LOCK, timeout_us);
     region_ask(op, &said, sizeof(said));
@@ -45,30 +49,48 @@ nigh_status nigh_region_lock_start(nigh_region *region, uint64_t number, nigh_re
                                    nigh_op *given)
 {
     struct client_op *op = (struct client_op *)given;
-    nigh_status status = lock_init(op, region, number, mode, term_us, timeout_us, held);
+    nigh_status status = region_check_op(region, given, "nigh_region_lock_start");
 
+    if (status == NIGH_OK) {
+        status = lock_init(op, region, number, mode, term_us, timeout_us, held);
+    }
     return status == NIGH_OK ? error_note(region->client, calls_start(op)) : status;
+}
+
+/* Of a lock, held or lost; any other handle stays as it is. */
+static nigh_status check_unlock(const nigh_region *held)
+{
+    if (held->holds_lock || client_look(held->client) == NIGH_FORKED) {
+        return NIGH_OK;
+    }
+    return error_set(held->client, NIGH_INVALID,
+                     "nigh_region_unlock: the handle is not one that nigh_region_lock gave: it "
+                     "holds no lock, and stays open");
 }
 
 nigh_status nigh_region_unlock(nigh_region *held)
 {
     nigh_client *client = held == NULL ? NULL : held->client;
-    nigh_status status = held == NULL ? NIGH_INVALID : region_put(held);
+    nigh_status status = held == NULL ? NIGH_INVALID : check_unlock(held);
 
-    return status == NIGH_OK || client == NULL ? status : error_note(client, status);
+    if (status != NIGH_OK) {
+        return status;
+    }
+    status = region_put(held);
+    return status == NIGH_OK ? status : error_note(client, status);
 }
 
 nigh_status nigh_region_unlock_start(nigh_region *held, nigh_op *given)
 {
     struct client_op *op = (struct client_op *)given;
     nigh_client *client = held == NULL ? NULL : held->client;
-    nigh_status status;
+    nigh_status status = held == NULL ? NIGH_INVALID : check_unlock(held);
 
-    if (client == NULL) {
-        return NIGH_INVALID;
+    if (status != NIGH_OK) {
+        return status;
     }
     if (op == NULL) {
-        return error_set(client, NIGH_INVALID, "nigh_region_unlock: no op");
+        return error_set(client, NIGH_INVALID, "nigh_region_unlock_start: no op");
     }
     status = region_put_init(op, held);
     return error_note(client, status == NIGH_OK ? op_start(op) : status);
@@ -82,9 +104,8 @@ static nigh_status barrier_init(struct client_op *op, nigh_region *region, uint6
     if (status != NIGH_OK) {
         return status;
     }
-    if (op == NULL || parties == 0) {
-        return error_set(region->client, NIGH_INVALID,
-                         "nigh_region_barrier: no op, or of no parties");
+    if (parties == 0) {
+        return error_set(region->client, NIGH_INVALID, "nigh_region_barrier: of no parties");
     }
     region_init(op, region->client, region, SESSION_REGION_BARRIER, timeout_us);
     op->u.region.at = number;
@@ -105,7 +126,10 @@ nigh_status nigh_region_barrier_start(nigh_region *region, uint64_t number, uint
                                       uint64_t timeout_us, nigh_op *given)
 {
     struct client_op *op = (struct client_op *)given;
-    nigh_status status = barrier_init(op, region, number, parties, timeout_us);
+    nigh_status status = region_check_op(region, given, "nigh_region_barrier_start");
 
+    if (status == NIGH_OK) {
+        status = barrier_init(op, region, number, parties, timeout_us);
+    }
     return status == NIGH_OK ? error_note(region->client, op_start(op)) : status;
 }

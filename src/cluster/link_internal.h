@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What link.c (one link), the files of its parts and links.c (all of a lane) share. For no one
+/* What link.c (one link), the files of its parts and links*.c (all of a lane) share. For no one
  * else. */
 #ifndef CLUSTER_LINK_INTERNAL_H
 #define CLUSTER_LINK_INTERNAL_H
@@ -327,6 +327,17 @@ void link_fail(struct link *link, nigh_status reason);
 uint64_t links_back_off_us(struct links *links, uint32_t attempts);
 /* Dials one endpoint of a link. What fails says so, and nothing else. */
 nigh_status links_dial(struct link *link, enum link_endpoint kind);
+/* When to dial a link again that went down, and which of the peer's hosts. */
+void links_back_off(struct link *link, uint64_t now_us);
+/* Makes what is owed, dials what is due, gives up what does not come up; links->dial_us: when to
+ * look again. True if there was something to do. */
+bool links_serve_dials(struct links *links, uint64_t now_us);
+/* Of a fabric: a connection that comes in, is up, or has ended. */
+void links_on_event(struct links *links, const struct fabric_event *event, uint64_t now_us);
+/* A peer's links are made, to be dialled or waited for; or tried to be later. */
+nigh_status links_begin_peer(struct links *links, uint32_t rank, uint64_t now_us);
+/* The link of a rail to a peer that is up; NULL: there is none at this lane. */
+struct link *links_find_rail(struct links *links, uint32_t rank, uint32_t rail);
 /* Takes it down now; nothing if it is. Not from inside its callbacks. */
 void link_down(struct link *link, nigh_status reason, uint64_t now_us);
 

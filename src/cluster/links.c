@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See link.h. The links of a lane together: peers, dials, tokens, turns. */
-#include <stdio.h>
+/* See link.h. The links of a lane together: peers, turns. How they come up is in links_dial.c, what
+ * is always true of them in links_check.c. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
-#include "base/clock.h"
 #include "cluster/link_internal.h"
-
-#define LOG_MODULE "link"
-#include "base/log.h"
 
 #define LINKS_BATCH  64u /* completions taken in one turn */
 #define LINKS_EVENTS 64u /* events taken in one turn */
-
-_Static_assert(sizeof(struct auth_token) <= FABRIC_PRIVATE_BYTES, "a token is private data");
 
 /* ---- create, destroy ------------------------------------------------------ */
 
@@ -281,8 +275,7 @@ static nigh_status prepare_spaces(struct links *links, struct links_peer *peer)
     return NIGH_OK;
 }
 
-/* Its links are made, to be dialled or waited for; or tried to be later. */
-static nigh_status begin_peer(struct links *links, uint32_t rank, uint64_t now_us)
+nigh_status links_begin_peer(struct links *links, uint32_t rank, uint64_t now_us)
 {
     struct links_peer *peer = &links->peers[rank];
     nigh_status status =
@@ -329,7 +322,7 @@ nigh_status links_peer_up(struct links *links, const struct link_peer *info, uin
     }
     drop_peer(links, info->rank, NIGH_PEER_LOST, now_us);
     peer->info = *info;
-    return begin_peer(links, info->rank, now_us);
+    return links_begin_peer(links, info->rank, now_us);
 }
 
 void links_peer_down(struct links *links, uint32_t rank, nigh_status reason, uint64_t now_us)
@@ -344,276 +337,6 @@ void links_peer_dead(struct links *links, uint32_t rank, uint64_t now_us)
     if (rank < links->config.nodes) {
         drop_peer(links, rank, NIGH_PEER_LOST, now_us);
         free_peer(links, &links->peers[rank]);
-    }
-}
-
-/* ---- dialling ------------------------------------------------------------- */
-
-/* "a,b:1" and 1: "b:1". A peer that moved from one to another is at the next that is tried. */
-static void choose_host(const char *offered, uint32_t turn, char out[FABRIC_ADDRESS_BYTES])
-{
-    const char *port = strrchr(offered, ':');
-    const char *host = offered;
-    uint32_t count = 1;
-
-    for (const char *at = offered; (at = strchr(at, ',')) != NULL; at++)
-        count++;
-    for (turn %= count; turn > 0; turn--)
-        host = strchr(host, ',') + 1;
-    (void)snprintf(out, FABRIC_ADDRESS_BYTES, "%.*s%s", (int)strcspn(host, count > 1 ? ",:" : ""),
-                   host, count > 1 && port != NULL ? port : "");
-}
-
-nigh_status links_dial(struct link *link, enum link_endpoint kind)
-{
-    struct links *links = link->links;
-    struct links_peer *peer = &links->peers[link->rank];
-    struct fabric_endpoint_options options = link_endpoint_options(link, kind);
-    struct fabric_endpoint *endpoint;
-    char address[FABRIC_ADDRESS_BYTES];
-    struct auth_token token = {
-        .kind = (uint8_t)kind,
-        .rank = (uint16_t)links->config.rank,
-        .rail = (uint16_t)link->rail,
-        .incarnation = links->config.incarnation,
-        .target_incarnation = peer->info.incarnation,
-        .serial = ++peer->serial,
-        .version = (uint16_t)peer->info.version,
-    };
-    uint8_t said[sizeof(token) + LINK_OFFER_BYTES];
-    uint32_t bytes = sizeof(token);
-    nigh_status status;
-
-    auth_token_sign(&token, peer->info.session);
-    memcpy(said, &token, sizeof(token));
-    if (kind == LINK_CALLS) {
-        bytes += link_ring_offer(link, said + sizeof(token));
-    }
-    choose_host(peer->info.addresses[link->rail & (peer->info.lanes - 1)], link->host, address);
-    status = fabric_connect(links->config.fabric, address, &options, said, bytes, &endpoint);
-    return status == NIGH_OK ? link_take_endpoint(link, kind, endpoint) : status;
-}
-
-static void dial(struct link *link, uint64_t now_us)
-{
-    link->links->counters.dials++;
-    link->up_by_us = clock_deadline_us(now_us, LINK_UP_US);
-    for (uint32_t kind = 0; kind < LINK_ENDPOINTS && !link->failed; kind++) {
-        nigh_status status = link_has(link, kind) ? links_dial(link, kind) : NIGH_OK;
-
-        if (status != NIGH_OK) {
-            link_side_fail(&link->sides[kind], status);
-        }
-    }
-}
-
-uint64_t links_back_off_us(struct links *links, uint32_t attempts)
-{
-    uint64_t wait_us = LINK_BACKOFF_MIN_US;
-
-    for (uint32_t n = 0; n < attempts && wait_us < LINK_BACKOFF_MAX_US; n++) {
-        wait_us *= 2;
-    }
-    wait_us = min_u64(wait_us, LINK_BACKOFF_MAX_US);
-    return wait_us / 2 + random_below(&links->random, wait_us / 2);
-}
-
-/* When to dial again. */
-static void back_off(struct link *link, uint64_t now_us)
-{
-    link->dial_us = now_us + links_back_off_us(link->links, link->attempts++);
-    link->host++;
-}
-
-/* When to look at this link again. */
-static uint64_t serve_link(struct link *link, bool *worked, uint64_t now_us)
-{
-    uint64_t due_us = UINT64_MAX;
-
-    if (link_is_idle(link)) {
-        if (!link->links->peers[link->rank].info.dials)
-            return UINT64_MAX;
-        if (link->dial_us > now_us)
-            return link->dial_us;
-        dial(link, now_us);
-        *worked = true;
-        return link->up_by_us;
-    }
-    if (!link->up) {
-        due_us = link->up_by_us;
-        if (due_us <= now_us) {
-            link_fail(link, NIGH_TIMEOUT);
-            *worked = true;
-        }
-    }
-    return min_u64(due_us, link_serve_own(link, worked, now_us));
-}
-
-/* Makes what is owed, dials what is due, gives up what does not come up; says when to look again.
- */
-static bool serve_dials(struct links *links, uint64_t now_us)
-{
-    bool worked = false;
-
-    if (now_us < links->dial_us) {
-        return false;
-    }
-    links->dial_us = UINT64_MAX;
-    for (uint32_t rank = 0; rank < links->config.nodes; rank++) {
-        struct links_peer *peer = &links->peers[rank];
-
-        if (peer->owed && peer->owed_us <= now_us) {
-            worked = begin_peer(links, rank, now_us) == NIGH_OK || worked;
-        }
-        if (peer->owed) {
-            links->dial_us = min_u64(links->dial_us, peer->owed_us);
-        }
-        for (uint32_t n = 0; peer->up && n < peer->count; n++) {
-            links->dial_us = min_u64(links->dial_us, serve_link(&peer->links[n], &worked, now_us));
-        }
-    }
-    return worked;
-}
-
-/* ---- requests ------------------------------------------------------------- */
-
-static struct link *find_rail(struct links *links, uint32_t rank, uint32_t rail)
-{
-    struct links_peer *peer = &links->peers[rank];
-    uint32_t lanes = links->config.lanes;
-
-    if (!peer->up || rail >= peer->rails || (rail & (lanes - 1)) != links->config.lane) {
-        return NULL;
-    }
-    return &peer->links[rail / lanes];
-}
-
-/* The link and side that a token is for; NULL: it is not good, or not any more. */
-static struct link_side *check_token(struct links *links, const struct fabric_event *event)
-{
-    struct auth_token token;
-    struct links_peer *peer;
-    struct link *link;
-
-    if (event->private_bytes < sizeof(token)) {
-        return NULL;
-    }
-    memcpy(&token, event->private_data, sizeof(token));
-    if (token.rank >= links->config.nodes || token.rank == links->config.rank ||
-        token.kind >= LINK_ENDPOINTS) {
-        return NULL;
-    }
-    peer = &links->peers[token.rank];
-    if (!peer->up || peer->info.dials || token.incarnation != peer->info.incarnation ||
-        token.target_incarnation != links->config.incarnation ||
-        token.version != peer->info.version || !auth_token_check(&token, peer->info.session)) {
-        return NULL;
-    }
-    link = find_rail(links, token.rank, token.rail);
-    if (link == NULL || !link_has(link, token.kind) ||
-        token.serial <= link->sides[token.kind].serial) {
-        return NULL;
-    }
-    link->sides[token.kind].serial = token.serial;
-    return &link->sides[token.kind];
-}
-
-/* What stands behind a token, or in the answer to it: of rings, on the endpoint for calls. */
-static void take_offer(struct link_side *side, const uint8_t *offer, uint32_t bytes)
-{
-    nigh_status status = NIGH_OK;
-
-    if (side->kind == LINK_CALLS && !side->link->failed) {
-        status = link_ring_take_offer(side->link, offer, bytes);
-    }
-    if (status != NIGH_OK) {
-        LOG_WARN("the peer's ring for calls is no good", "rank=%u rail=%u why=%s", side->link->rank,
-                 side->link->rail, nigh_status_name(status));
-        link_fail(side->link, status);
-    }
-}
-
-/* For a new connection of that side: the peer lost what we have not seen fail yet, or not to the
- * end. False: it comes too early, and is tried again. */
-static bool make_way(struct link_side *side, uint64_t now_us)
-{
-    struct link *link = side->link;
-
-    if (link_is_own(side->kind)) {
-        if (!link->failed && side->endpoint != NULL) {
-            link_side_down(side, NIGH_PEER_LOST, now_us);
-        }
-        return !link->failed;
-    }
-    if (side->endpoint != NULL || link->up || link->failed) {
-        link_down(link, NIGH_PEER_LOST, now_us);
-    }
-    return true;
-}
-
-static void on_connect_request(struct links *links, const struct fabric_event *event,
-                               uint64_t now_us)
-{
-    struct link_side *side = check_token(links, event);
-    struct fabric_endpoint_options options;
-    uint8_t offer[LINK_OFFER_BYTES];
-    uint32_t bytes = 0;
-    nigh_status status;
-
-    if (side == NULL) {
-        /* Whoever reaches the port can cause it: said ever more rarely. */
-        if (is_pow2(++links->counters.refused)) {
-            LOG_WARN("refused a connection: its token is not good", "lane=%u refused=%llu",
-                     links->config.lane, (unsigned long long)links->counters.refused);
-        }
-        fabric_reject(links->config.fabric, event->endpoint);
-        return;
-    }
-    if (!make_way(side, now_us)) {
-        fabric_reject(links->config.fabric, event->endpoint);
-        return;
-    }
-    options = link_endpoint_options(side->link, side->kind);
-    if (side->kind == LINK_CALLS) {
-        bytes = link_ring_offer(side->link, offer);
-    }
-    status = fabric_accept(links->config.fabric, event->endpoint, &options, offer, bytes);
-    if (status != NIGH_OK) {
-        fabric_reject(links->config.fabric, event->endpoint);
-        return;
-    }
-    side->link->up_by_us = clock_deadline_us(now_us, LINK_UP_US);
-    if (side->link->up_by_us < links->dial_us) {
-        links->dial_us = side->link->up_by_us;
-    }
-    if (link_take_endpoint(side->link, side->kind, event->endpoint) == NIGH_OK) {
-        take_offer(side, event->private_data + sizeof(struct auth_token),
-                   event->private_bytes - (uint32_t)sizeof(struct auth_token));
-    }
-}
-
-static void on_event(struct links *links, const struct fabric_event *event, uint64_t now_us)
-{
-    struct link_side *side = event->context;
-
-    if (event->kind == FABRIC_REQUEST) {
-        on_connect_request(links, event, now_us);
-        return;
-    }
-    if (event->endpoint == links->loop.endpoint) {
-        link_loop_fail(links, event->status);
-        return;
-    }
-    if (side == NULL || side->endpoint != event->endpoint) {
-        return;
-    }
-    if (event->kind == FABRIC_ESTABLISHED) {
-        if (links->peers[side->link->rank].info.dials) {
-            take_offer(side, event->private_data, event->private_bytes);
-        }
-        link_established(side->link, side->kind, now_us);
-    } else {
-        link_side_fail(side, event->status);
     }
 }
 
@@ -636,7 +359,7 @@ static void settle(struct links *links, uint64_t now_us)
                     continue;
                 }
                 link_down(link, link->reason, now_us);
-                back_off(link, now_us);
+                links_back_off(link, now_us);
                 if (peer->up && link->dial_us < links->dial_us && peer->info.dials) {
                     links->dial_us = link->dial_us;
                 }
@@ -709,7 +432,7 @@ static bool take_in(struct links *links, uint64_t now_us)
 
     take_completions(links, completions, count, now_us);
     for (uint32_t n = 0; n < LINKS_EVENTS && fabric_next_event(links->config.fabric, &event); n++) {
-        on_event(links, &event, now_us);
+        links_on_event(links, &event, now_us);
         worked = true;
     }
     return worked;
@@ -721,7 +444,7 @@ static bool finish_turn(struct links *links, uint64_t now_us)
     bool worked;
 
     tick(links, now_us);
-    worked = serve_dials(links, now_us);
+    worked = links_serve_dials(links, now_us);
     links_give_back(links);
     links_flush(links);
     links_flush_calls(links);
@@ -765,6 +488,17 @@ uint64_t links_due_us(const struct links *links)
 
 /* ---- looking -------------------------------------------------------------- */
 
+struct link *links_find_rail(struct links *links, uint32_t rank, uint32_t rail)
+{
+    struct links_peer *peer = &links->peers[rank];
+    uint32_t lanes = links->config.lanes;
+
+    if (!peer->up || rail >= peer->rails || (rail & (lanes - 1)) != links->config.lane) {
+        return NULL;
+    }
+    return &peer->links[rail / lanes];
+}
+
 struct link *links_find(struct links *links, uint32_t rank, uint64_t hash)
 {
     struct links_peer *peer = &links->peers[rank];
@@ -775,7 +509,7 @@ struct link *links_find(struct links *links, uint32_t rank, uint64_t hash)
     if (!peer->up) {
         return NULL;
     }
-    link = find_rail(links, rank, shard & (peer->rails - 1));
+    link = links_find_rail(links, rank, shard & (peer->rails - 1));
     return link != NULL && link->up && !link->failed ? link : NULL;
 }
 
@@ -826,105 +560,4 @@ uint64_t links_shared_bytes(const struct links *links)
 
     return sends_memory_bytes(&links->sends) + bulk_memory_bytes(&links->bulk) +
            waits * links->config.rpc.payload_bytes;
-}
-
-static bool is_side_valid(const struct link_side *side)
-{
-    uint32_t sends = 0;
-
-    LIST_FOREACH(node, &side->sends)
-    {
-        sends++;
-    }
-    LIST_FOREACH(node, &side->waiting)
-    {
-        sends++;
-    }
-    return sends == side->send_count && (side->over_count > 0) == list_is_linked(&side->place) &&
-           (side->over_count == 0 || side->endpoint != NULL);
-}
-
-/* It has all that a link has which is up. */
-static bool is_link_whole(const struct link *link)
-{
-    const struct links *links = link->links;
-
-    for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
-        const struct link_side *side = &link->sides[kind];
-        bool has = link_has(link, kind);
-
-        if (((side->endpoint != NULL) != has && !(has && link_is_own(kind))) ||
-            (side->rpc != NULL) != (has && links_channel(links, kind) != NULL)) {
-            return false;
-        }
-    }
-    return (links->peers[link->rank].up || link->failed) && link->place < links->live_count &&
-           links->live[link->place] == link;
-}
-
-static bool are_counts_valid(const struct link_side *side)
-{
-    const struct link *link = side->link;
-    uint32_t under_way = 0, reads = 0, writes = 0;
-
-    for (uint32_t n = 0; n < link->ops_used; n++) {
-        enum link_op_kind kind = link->ops[n].kind;
-
-        if (kind != LINK_OP_NONE && link->ops[n].over == side->kind) {
-            under_way++;
-            reads += kind == LINK_OP_READ;
-            writes += kind == LINK_OP_WRITE || kind == LINK_OP_WORD;
-        }
-    }
-    return under_way == side->op_count && reads == side->read_count && writes == side->write_count;
-}
-
-static bool is_link_valid(const struct link *link)
-{
-    const struct link_rings *rings = &link->rings;
-    uint32_t under_way = 0;
-
-    for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
-        const struct link_side *side = &link->sides[kind];
-
-        if (!is_side_valid(side) || !are_counts_valid(side)) {
-            return false;
-        }
-        under_way += side->op_count;
-    }
-    if ((link->up && !rpc_ring_is_valid(&rings->writer, &rings->reader)) ||
-        !link_space_is_valid(link)) {
-        return false;
-    }
-    return link->up ? is_link_whole(link) : under_way == 0 || link->failed;
-}
-
-bool links_is_valid(const struct links *links)
-{
-    uint32_t up = 0, count = 0, sends = 0;
-
-    for (uint32_t rank = 0; rank < links->config.nodes; rank++) {
-        const struct links_peer *peer = &links->peers[rank];
-
-        for (uint32_t n = 0; n < peer->count; n++) {
-            up += peer->links[n].up;
-            for (uint32_t kind = 0; kind < LINK_ENDPOINTS; kind++) {
-                sends += peer->links[n].sides[kind].send_count;
-            }
-            if (!is_link_valid(&peer->links[n])) {
-                return false;
-            }
-        }
-        count += peer->count;
-        if (peer->owed && (peer->up || peer->count > 0)) {
-            return false;
-        }
-    }
-    if (!link_loop_is_valid(&links->loop) || links->chain.count >= LINK_CHAIN ||
-        (links->chain.count > 0 &&
-         (!links->chain.side->link->up || links->chain.side->endpoint == NULL))) {
-        return false;
-    }
-    return bulk_is_valid(&links->bulk) && up == links->live_count && count == links->link_count &&
-           sends == links->sends.used;
 }

@@ -189,6 +189,29 @@ static nigh_status option_number(const char *text, int base, uint32_t most, uint
     return NIGH_OK;
 }
 
+/* What 0 would mean is not what whoever says it wants: in nigh_node_options it is the default. */
+static nigh_status option_none(char *why, size_t why_bytes)
+{
+    snprintf(why, why_bytes,
+             "0 is not taken; say how much, or leave the option away for its default");
+    return NIGH_INVALID;
+}
+
+static nigh_status option_some_bytes(const char *text, uint64_t *size, char *why, size_t why_bytes)
+{
+    nigh_status status = option_size(text, size, why, why_bytes);
+
+    return status == NIGH_OK && *size == 0 ? option_none(why, why_bytes) : status;
+}
+
+static nigh_status option_some(const char *text, int base, uint32_t most, uint32_t *number,
+                               char *why, size_t why_bytes)
+{
+    nigh_status status = option_number(text, base, most, number, why, why_bytes);
+
+    return status == NIGH_OK && *number == 0 ? option_none(why, why_bytes) : status;
+}
+
 static nigh_status option_path(const char *text, char path[SETTINGS_PATH_BYTES], char *why,
                                size_t why_bytes)
 {
@@ -372,28 +395,28 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
 
     switch ((enum daemon_option_number)option) {
     case OPTION_SOCKET: return option_path(text, o->socket, why, n);
-    case OPTION_SOCKET_MODE: return option_number(text, 8, 0777, &o->socket_mode, why, n);
+    case OPTION_SOCKET_MODE: return option_some(text, 8, 0777, &o->socket_mode, why, n);
     case OPTION_MEMORY: o->memory_given = true; return option_size(text, &o->memory_bytes, why, n);
-    case OPTION_LANES: return option_number(text, 10, LIMIT_LANES, &o->lanes, why, n);
+    case OPTION_LANES: return option_some(text, 10, LIMIT_LANES, &o->lanes, why, n);
     case OPTION_SPIN_US: return option_number(text, 10, LIMIT_SPIN_US, &o->spin_us, why, n);
-    case OPTION_EXTENT: return option_size(text, &o->extent_bytes, why, n);
+    case OPTION_EXTENT: return option_some_bytes(text, &o->extent_bytes, why, n);
     case OPTION_HUGE: return option_huge(text, &o->huge_pages, why, n);
     case OPTION_SPILL: return option_path(text, o->spill, why, n);
     case OPTION_STATE: return option_path(text, o->state, why, n);
-    case OPTION_SPILL_MAX: return option_size(text, &o->spill_bytes, why, n);
-    case OPTION_SESSION_QUOTA: return option_size(text, &o->session_quota_bytes, why, n);
-    case OPTION_CALL_MEMORY: return option_size(text, &o->call_memory_bytes, why, n);
-    case OPTION_REGION_MEMORY: return option_size(text, &o->region_memory_bytes, why, n);
+    case OPTION_SPILL_MAX: return option_some_bytes(text, &o->spill_bytes, why, n);
+    case OPTION_SESSION_QUOTA: return option_some_bytes(text, &o->session_quota_bytes, why, n);
+    case OPTION_CALL_MEMORY: return option_some_bytes(text, &o->call_memory_bytes, why, n);
+    case OPTION_REGION_MEMORY: return option_some_bytes(text, &o->region_memory_bytes, why, n);
     case OPTION_REGION_QOS: return option_region_qos(text, &o->region_qos, why, n);
     case OPTION_SESSION_RATE: return option_size(text, &o->session_rate_bytes, why, n);
     case OPTION_SESSION_OPS:
         return option_number(text, 10, LIMIT_SESSION_OPS, &o->session_ops, why, n);
     case OPTION_MAX_SESSIONS:
-        return option_number(text, 10, LIMIT_SESSIONS, &o->max_sessions, why, n);
-    case OPTION_MAX_PINS: return option_number(text, 10, LIMIT_LANE_PINS, &o->max_pins, why, n);
+        return option_some(text, 10, LIMIT_SESSIONS, &o->max_sessions, why, n);
+    case OPTION_MAX_PINS: return option_some(text, 10, LIMIT_LANE_PINS, &o->max_pins, why, n);
     case OPTION_JOIN: return option_join(text, o->join, why, n);
     case OPTION_MEMBER: return option_address(text, o->member, why, n);
-    case OPTION_RANKS: return option_number(text, 10, LIMIT_NODES, &o->ranks, why, n);
+    case OPTION_RANKS: return option_some(text, 10, LIMIT_NODES, &o->ranks, why, n);
     case OPTION_NAME: return option_name(text, o->name, why, n);
     case OPTION_LISTEN: return option_address(text, o->listen_address, why, n);
     case OPTION_CLUSTER_KEY: return option_path(text, o->cluster_key_path, why, n);
@@ -424,7 +447,7 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
                    ? NIGH_OK
                    : option_wrong(text, "error, warn, info or debug", why, n);
     case OPTION_MAX_OBJECTS:
-        status = option_size(text, &objects, why, n);
+        status = option_some_bytes(text, &objects, why, n);
         if (status == NIGH_OK)
             o->max_objects = objects;
         return status;

@@ -73,7 +73,7 @@ nigh_status region_descriptor_grant(struct region_descriptor *descriptor, uint32
     uint32_t after = (before | give) & ~take;
     struct region_grant *grant = &descriptor->grants[at];
 
-    if (uid == descriptor->uid || ((give | take) & ~REGION_ALL) != 0) {
+    if (uid == descriptor->uid || uid == REGION_NO_USER || ((give | take) & ~REGION_ALL) != 0) {
         return NIGH_INVALID;
     }
     if (before == 0 && after != 0) {

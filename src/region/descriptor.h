@@ -19,6 +19,7 @@
 
 #define REGION_CHUNK_WORDS (LIMIT_REGION_CHUNKS / 64)
 #define REGION_NOBODY      UINT32_MAX /* the node of a chunk that is lost */
+#define REGION_NO_USER     UINT32_MAX /* (uid_t)-1, which no user has */
 
 /* Of the same region later ones are greater, whichever home made them. All zero: none. */
 struct region_version {
@@ -159,8 +160,8 @@ uint32_t region_descriptor_rights(const struct region_descriptor *descriptor, ui
 
 /*
  * Gives a user rights of its own, and takes some of those; it may what its group, or all others,
- * may besides. Who has none left takes no room. NIGH_INVALID: the owner's, or there are no such
- * rights; NIGH_LIMIT: no room for one more user.
+ * may besides. Who has none left takes no room. NIGH_INVALID: the owner's, or of REGION_NO_USER, or
+ * there are no such rights; NIGH_LIMIT: no room for one more user.
  */
 nigh_status region_descriptor_grant(struct region_descriptor *descriptor, uint32_t uid,
                                     uint32_t give, uint32_t take);

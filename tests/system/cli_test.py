@@ -239,7 +239,8 @@ def test_names(node, folder):
     # Not UTF-8: the listing is JSON all the same.
     code, _, said = run("put", b"\xff\xfe", "-", node=node)
     assert code == OK, said
-    assert any("\ufffd" in item["name"] for item in parsed("ls", node=node))
+    (listed,) = [item for item in parsed("ls", node=node) if "name_hex" in item]
+    assert (listed["name"], listed["name_hex"]) == ("\ufffd\ufffd", "fffe"), listed
     for bad in ("", "n" * 256):
         fails(USAGE, ["1 to 255 bytes"], "put", bad, "-", node=node)
         fails(USAGE, ["1 to 255 bytes"], "get", bad, node=node)

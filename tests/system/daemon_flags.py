@@ -107,6 +107,22 @@ def test_wrong_flags(folder, good):
 
 
 @in_folder
+def test_none_is_not_the_default(folder, good):
+    """Of what there has to be some 0 is refused; where it is one more value it is taken, and the manual says what it is."""
+    for name in ("region-memory", "call-memory", "session-quota", "spill-max", "extent", "max-objects", "lanes", "max-sessions",
+                 "max-pins", "ranks", "socket-mode"):
+        expect(USAGE, [f"--{name}", "0 is not taken", "its default"], *good, f"--{name}", "0", "--check")
+    path = os.path.join(folder, "nigh.ini")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("[node]\nregion-memory = 0\n")
+    expect(USAGE, ["nigh.ini:2:", "region-memory", "0 is not taken"], *good, "--config", path)
+    zeros = [word for name in ("spin-us", "session-rate", "session-ops", "dead-ms", "fanout", "fabric-tos", "fabric-ack-timeout",
+                               "fabric-retries", "fabric-queue-pairs", "shared-receives") for word in (f"--{name}", "0")]
+    code, _, said = run(*good, *zeros, "--check")
+    assert code == 0, said
+
+
+@in_folder
 def test_what_a_cluster_needs(folder, good):
     expect(USAGE, ["--join", "--cluster-key"], *good, "--join", "127.0.0.1:1,127.0.0.1:2", "--member", "0")
     expect(USAGE, ["--join", "--member"], *good, "--join", "127.0.0.1:1,127.0.0.1:2")

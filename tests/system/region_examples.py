@@ -39,7 +39,8 @@ def test_what_is_counted_in_place_is_read(node, _):
     assert [(code, said) for code, _, said in ends] == [(OK, "")] * 3, ends
     assert int.from_bytes(good("region", "read", "hits", "--size", "8", node=node), "little") == 3 * COUNT, ends
     code, printed, said = example(node.path, "mapped", "hits", "1")
-    assert (code, said) == (OK, "") and printed == f"mapped: counted to {3 * COUNT + 1} in place; read: {3 * COUNT + 1}\n", said
+    assert (code, said) == (OK, "") and printed == (f"mapped: added 1 to the word in place, to {3 * COUNT + 1}; a read by the "
+                                                    f"node then: {3 * COUNT + 1} (other processes count, too)\n"), printed
     good("region", "create", "plain", "8", node=node)
     code, printed, said = example(node.path, "mapped", "plain")
     assert code == FAILED and not printed and "NIGH_REGION_MAPPABLE" in said, said

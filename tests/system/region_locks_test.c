@@ -144,6 +144,7 @@ static void rights_and_modes(void **state)
     struct world world;
     nigh_region *region, *reader, *held, *other;
     uint64_t word = 5;
+    nigh_op op;
 
     (void)state;
     begin_world(&world, 2);
@@ -161,6 +162,9 @@ static void rights_and_modes(void **state)
     assert_int_equal(lock(region, 2, NIGH_REGION_EXCLUSIVE, 0, WAIT_US, &other), NIGH_OK);
     assert_int_equal(nigh_region_write(other, 0, &word, sizeof word, WAIT_US), NIGH_OK);
     assert_int_equal(nigh_region_unlock(other), NIGH_OK);
+    assert_int_equal(nigh_region_unlock(region), NIGH_INVALID); /* it holds none, and stays */
+    assert_int_equal(nigh_region_unlock_start(region, &op), NIGH_INVALID);
+    assert_int_equal(nigh_region_write(region, 0, &word, sizeof word, WAIT_US), NIGH_OK);
     nigh_region_close(held); /* lets go, too */
     assert_int_equal(lock(region, 1, NIGH_REGION_EXCLUSIVE, 0, WAIT_US, &other), NIGH_OK);
     nigh_region_close(reader);

@@ -38,12 +38,12 @@ def log(*flags):
 
 
 def test_all_that_was_appended_is_read_at_each_node():
-    found = log("--writers", "4", "--bytes", "1001", "--deadline", "10000")
+    found = log("--writers", "4", "--payload", "1001", "--deadline", "10000")
     assert (found["committed"], found["abandoned"], found["lost"]) == (RECORDS, 0, 0), found
 
 
 def test_readers_that_follow_find_the_same():
-    found = log("--bytes", "20000", "--follow", "--deadline", "10000")
+    found = log("--payload", "20000", "--follow", "--deadline", "10000")
     assert (found["committed"], found["abandoned"], found["lost"]) == (RECORDS, 0, 0), found
 
 
@@ -62,7 +62,7 @@ def test_a_writer_that_stood_still_appends_again():
 
 def test_wrong_words_are_refused():
     bare = {name: value for name, value in os.environ.items() if name != "NIGH_SOCKETS"}
-    for words in (["--records", "0"], ["--records", "-1"], ["--records", "9x"], ["--bytes", "1048577"], ["--bytes", ""],
+    for words in (["--records", "0"], ["--records", "-1"], ["--records", "9x"], ["--payload", "1048577"], ["--payload", ""],
                   ["--writers", "65"], ["--writers", "99999999999999999999"], ["--deadline", "0"], ["--records", "1"],
                   ["--records", "1099511627776"], ["--stall"], ["--stall", "--follow", "--kill", "--writers", "1"],
                   ["--so"], ["--records"], ["x"] * 16):

@@ -101,6 +101,9 @@ def test_what_is_too_much_is_said(node, folder):
         os.lseek(file.fileno(), 2, os.SEEK_SET)
         assert run("region", "write", "r", "--offset", "2", node=node, data=None, stdin=file)[0] == OK, "as much as is left"
     assert region("read", "r", node=node) == b"\0\00012345678"
+    refused(FULL, ["more than the region", "9 bytes are written"], "write", "r", "--offset", "1", node=node, data=b"y" * 10)
+    refused(FULL, ["more than the region", "1 byte is written"], "write", "r", "--offset", "9", node=node, data=b"yy")
+    region("write", "r", node=node, data=b"\0\0")
     refused(FULL, ["more than the region", "8 bytes are written"], "write", "r", "--offset", "2", node=node, data=b"y" * 9)
     assert region("read", "r", node=node) == b"\0\0" + b"y" * 8
     reading, writing = os.pipe()
@@ -141,7 +144,7 @@ def test_what_a_region_is_like(node, folder):
 @with_node
 def test_regions_are_listed(node, folder):
     """By name, with all that stat says; a name is a line, whatever is in it; nothing, where there is nothing."""
-    assert parsed("region", "ls", node=node) == []
+    assert parsed("region", "ls", node=node) == [] and region("ls", node=node) == b""
     names = [f"name {number * 7 % 150:03}" for number in range(150)] + ["a\nb", "\x7f", "\u00e9"]
     for name in names:
         region("create", name, "9K", "--chunk", "4K", "--group", "r", node=node)
@@ -150,6 +153,7 @@ def test_regions_are_listed(node, folder):
     for item in regions[::50]:
         stat = parsed("region", "stat", item["name"], node=node)
         assert item == {**stat, "access": "rwm", "home": 0}
+    assert region("ls", "nothing", node=node) == b"", "no head where there is nothing"
     lines = region("ls", node=node).decode().splitlines()
     assert lines[0].split() == ["SIZE", "CHUNKS", "OWNER", "YOU", "GROUP", "OTHERS", "NODES", "NAME"]
     assert lines[2].split() == ["9.0", "KiB", "3", str(os.geteuid()), "rwm", "r--", "---", "0", "name", "000"], lines[2]
@@ -173,6 +177,13 @@ def test_those_of_a_prefix_are_listed(node, folder):
         for line, name in zip(lines, expected):
             assert not name.isalnum() or line.endswith(b"  " + name), (prefix, lines)
     assert [item["name"] for item in parsed("region", "ls", "ab", node=node)][0] == "ab"
+    # JSON is UTF-8: of what is none, the bytes are there, too, and nothing of what is.
+    found = parsed("region", "ls", node=node)
+    assert sorted(bytes.fromhex(item["name_hex"]) if "name_hex" in item else item["name"].encode() for item in found) == sorted(
+        names), found
+    assert [item["name"] for item in found if "name_hex" in item] == ["ab\ufffd", "\ufffd", "\ufffdz"], found
+    assert parsed("region", "stat", b"ab\xff", node=node)["name_hex"] == "6162ff"
+    assert parsed("region", "rm", b"ab\xff", node=node) == [{"name": "ab\ufffd", "name_hex": "6162ff", "status": "NIGH_OK"}]
 
 
 @with_node
@@ -189,7 +200,8 @@ def test_a_size_changes(node, folder):
     assert parsed("region", "stat", "r", node=node)["chunks"] == [0]
     region("resize", "r", str(128 * 4 * KIB), "--on", "0", node=node)
     assert parsed("region", "stat", "r", node=node)["chunks"] == [0] * 128
-    assert run("region", "resize", "r", str(128 * 4 * KIB + 1), node=node)[0] == FULL, "no more chunks"
+    refused(FULL, ["chunks have 4.0 KiB", "128 at most", "512.0 KiB, and no more"], "resize", "r", str(128 * 4 * KIB + 1),
+            node=node)
     assert parsed("region", "stat", "r", node=node)["size"] == 128 * 4 * KIB
 
 
@@ -337,14 +349,24 @@ def test_wrong_usage(node, folder):
         (("chmod", "r", "g+"), ["takes rights"]),
         (("chmod", "r", "g+x"), ["takes rights", "'x'"]),
         (("chmod", "r", "u:no-such-user+r"), ["no user 'no-such-user'"]),
+        (("chmod", "r", f"u:{2 ** 32 - 1}+r"), [f"no user '{2 ** 32 - 1}'"]),
+        (("create", "x", "1", "--on", "9"), ["--on: there is no node 9 (nigh nodes)"]),
+        (("resize", "r", "1M", "--on", "9"), ["--on: there is no node 9 (nigh nodes)"]),
+        (("move", "r", "0", "9"), ["NODE: there is no node 9 (nigh nodes)"]),
     ]
     for arguments, words in cases:
         refused(USAGE, [*words, "try 'nigh region --help'"], *arguments, node=node)
     said = run("region", "--help")[1].decode()
     for flag in ("--chunk", "--on", "--spread", "--near", "--group", "--others", "--mappable", "--offset", "--size"):
         assert flag in said, (flag, said)
-    assert run("region", "create", "x", "1", "--on", "7", node=node)[0] == USAGE, "there is no such node"
-    refused(USAGE, ["no node 7"], "move", "r", "1", "7", node=node)
+    for action in ("create", "ls", "stat", "read", "write", "move", "chmod", "resize", "rm"):
+        alone = run("region", action, "--help")
+        assert alone[0] == OK and alone == run("region", "--help", action) == run("region", "--json", action, "r", "--help"), action
+        lines = alone[1].decode().splitlines()
+        assert lines[0].startswith(f"usage: nigh region {action} [OPTION...]"), lines
+        told = [line for line in lines if line in said.splitlines() and line.startswith("  ") and line[2] not in " -"]
+        assert len(told) == 1 and told[0].split()[0] == action, (action, told)
+        assert ("--chunk" in alone[1].decode()) == (action == "create") and "--timeout" in alone[1].decode(), action
     refused(NOT_FOUND, ["no node is called nobody"], "create", "x", "1", "--on", "nobody", node=node)
     refused(NOT_FOUND, ["no such region"], "stat", "x", node=node)
     assert parsed("region", "stat", "r", node=node) == before
@@ -380,6 +402,7 @@ def test_a_region_is_measured(node, folder):
     fails(USAGE, ["bench"], "bench", "objects", "--size", "8", node=node)
     fails(USAGE, ["bench"], "bench", "transfer", "--node", "0", node=node)
     assert run("bench", "region", "--node", "nobody", node=node)[:2] == (NOT_FOUND, b"")
+    fails(USAGE, ["--node: there is no node 9 (nigh nodes)"], "bench", "region", "--node", "9", node=node)
 
 
 @with_node
@@ -407,6 +430,44 @@ def test_a_measurement_that_is_interrupted_leaves_no_region(node, folder):
             assert bench.returncode == rows[-1]["exit_code"] == FAILED and len(rows) < len(MEASURED), rows
             return
     assert False, "it was not interrupted"
+
+
+def test_a_measurement_that_is_held_back_says_by_what():
+    """A MiB is 128 operations, of which the node has one wait for the other."""
+    node = raw.Node("--session-ops", "10")
+    assert node.ready
+    code, printed, said = run("bench", "region", node=node)
+    assert (code, printed) == (TIMEOUT, b"") and "one was not done in 5 s" in said and "--session-ops" in said, (code, said)
+    assert node.stop()[0] == 0
+
+
+@with_node
+def test_what_a_killed_measurement_left_is_freed(node, folder):
+    """By the next run of the same user and machine, once its process is gone, and of no other."""
+
+    def left():
+        return {item["name"] for item in parsed("region", "ls", "nigh-bench-", node=node)}
+
+    others = {"nigh-bench-", "nigh-bench-0123456789abcdef-1-1", "nigh-bench-x"}
+    for name in others:
+        region("create", name, "1", node=node)
+    with subprocess.Popen([os.environ["NIGH"], "bench", "region", "--json", "--socket", node.path],
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as bench:
+        bench.stdout.readline()
+        bench.stdout.readline()  # a row is there
+        bench.send_signal(signal.SIGSTOP)
+        own = left() - others
+        assert len(own) == 1 and f"-{bench.pid}-" in own.copy().pop(), own
+        machine = own.copy().pop().split("-")[2]
+        others |= {f"nigh-bench-{machine}-{bench.pid}", f"nigh-bench-{machine}-{bench.pid}-1x", f"nigh-bench-{machine}-0-1"}
+        again = f"nigh-bench-{machine}-{bench.pid}-1"  # of a process that had the number before
+        for name in others - left() | {again}:
+            region("create", name, "1", node=node)
+        measure = ("bench", "region", "--size", "8", "--timeout", "10s")
+        wait_for(lambda: run(*measure, node=node)[0] == OK and again not in left())
+        assert left() == others | own, "it lives"
+        bench.kill()
+    wait_for(lambda: run(*measure, node=node)[0] == OK and left() == others)
 
 
 # ---- two nodes
@@ -447,9 +508,9 @@ def test_a_region_of_two_nodes():
 
 def test_nodes_that_agree_on_nothing_have_none():
     with Cluster().wait_met() as (a, _):
-        for arguments in (("region", "create", "r", "1M"), ("bench", "region")):
+        for arguments in (("region", "create", "r", "1M"), ("region", "ls"), ("bench", "region")):
             code, _, said = a.run(*arguments)
-            assert code not in (OK, USAGE) and "--state" in said, (arguments, code, said)
+            assert code not in (OK, USAGE) and "--state" in said and not a.run(*arguments)[1], (arguments, code, said)
 
 
 def test_a_region_of_another_node_is_measured():

@@ -22,13 +22,15 @@
 /* What the node was asked, and what it does not answer. */
 struct asked {
     struct fixture f;
-    uint32_t places;           /* that it grants beside those for answers */
-    _Atomic uint32_t keeps;    /* a bit of each SESSION_REGION_* */
-    _Atomic int32_t status;    /* of what it answers, */
-    _Atomic int32_t opening;   /* and to opens, if that is OK */
-    _Atomic bool is_stubborn;  /* does not answer REFRESH, GET and CANCEL */
-    _Atomic bool grants_first; /* what is cancelled, it has just opened */
-    _Atomic uint32_t others;   /* of these */
+    uint32_t places;             /* that it grants beside those for answers */
+    _Atomic uint32_t keeps;      /* a bit of each SESSION_REGION_* */
+    _Atomic int32_t status;      /* of what it answers, */
+    _Atomic int32_t opening;     /* and to opens, if that is OK */
+    _Atomic bool answers_stat;   /* whatever that is */
+    _Atomic uint32_t stat_flags; /* 0: mappable */
+    _Atomic bool is_stubborn;    /* does not answer REFRESH, GET and CANCEL */
+    _Atomic bool grants_first;   /* what is cancelled, it has just opened */
+    _Atomic uint32_t others;     /* of these */
     _Atomic uint32_t count[SESSION_REGION_WHATS];
     struct session_sqe last[SESSION_REGION_WHATS];
     /* Under the node's lock: */
@@ -42,13 +44,14 @@ static uint32_t asked_for(struct asked *asked, enum session_region_what what)
     return atomic_load(&asked->count[what]);
 }
 
-static void answer_stat(struct fake_node *fake, const struct session_sqe *sqe,
+static void answer_stat(struct asked *asked, struct fake_node *fake, const struct session_sqe *sqe,
                         struct session_cqe *cqe)
 {
+    uint32_t flags = atomic_load(&asked->stat_flags);
     struct session_region_stat said = {.size_bytes = 4096,
                                        .chunk_bytes = 4096,
                                        .chunk_count = 1,
-                                       .flags = SESSION_REGION_MAPPABLE};
+                                       .flags = flags != 0 ? flags : SESSION_REGION_MAPPABLE};
 
     memcpy(fake->arena + sqe->offset, &said, sizeof(said));
     cqe->offset = sqe->offset;
@@ -88,7 +91,7 @@ static void answer_region(struct asked *asked, struct fake_node *fake,
         cqe->flags = SESSION_CQE_MAPPED;
         break;
     case SESSION_REGION_LIST: answer_list(fake, sqe, cqe); break;
-    case SESSION_REGION_STAT: answer_stat(fake, sqe, cqe); break;
+    case SESSION_REGION_STAT: answer_stat(asked, fake, sqe, cqe); break;
     case SESSION_REGION_READ:
         cqe->offset = sqe->offset;
         cqe->data_size = sqe->ref;
@@ -115,6 +118,9 @@ static enum fake_action serve(void *context, struct fake_node *fake, uint32_t la
             return FAKE_KEEP;
         }
         cqe->status = atomic_load(&asked->status);
+        if (sqe->name_size == SESSION_REGION_STAT && atomic_load(&asked->answers_stat)) {
+            cqe->status = NIGH_OK;
+        }
         if (cqe->status == NIGH_OK && sqe->name_size == SESSION_REGION_OPEN) {
             cqe->status = atomic_load(&asked->opening);
         }
@@ -504,6 +510,168 @@ static void why_it_failed_is_said(void **state)
         }
     }
     atomic_store(&asked.status, NIGH_OK);
+    stop(&asked.f);
+}
+
+static void says(struct asked *asked, nigh_status status, nigh_status expected, const char *words)
+{
+    char said[256];
+
+    assert_int_equal(status, expected);
+    nigh_client_error(asked->f.client, said, sizeof(said));
+    if (strstr(said, words) == NULL || (strstr(words, "op") == NULL && strstr(said, "no op"))) {
+        fail_msg("%s: not of '%s'", said, words);
+    }
+}
+
+/* Nor is anything asked of the node. */
+static void unlocks_locks_alone(void **state)
+{
+    struct asked asked;
+    nigh_region *region, *held;
+    nigh_op op;
+
+    (void)state;
+    begin(&asked, 4);
+    region = open_one(&asked);
+    says(&asked, nigh_region_unlock(region), NIGH_INVALID, "holds no lock, and stays open");
+    says(&asked, nigh_region_unlock_start(region, &op), NIGH_INVALID, "holds no lock");
+    says(&asked, nigh_region_unlock_start(region, NULL), NIGH_INVALID, "holds no lock");
+    assert_int_equal(asked_for(&asked, SESSION_REGION_CLOSE), 0);
+    assert_int_equal(nigh_region_lock(region, 7, NIGH_REGION_SHARED, 0, WAIT_US, &held), NIGH_OK);
+    says(&asked, nigh_region_unlock_start(held, NULL), NIGH_INVALID, "no op");
+    /* Of one that was handed on the handle is gone all the same. */
+    atomic_store(&asked.status, NIGH_LOCK_LOST);
+    assert_int_equal(nigh_region_unlock(held), NIGH_LOCK_LOST);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_CLOSE), 1);
+    atomic_store(&asked.status, NIGH_OK);
+    nigh_region_close(region);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_CLOSE), 2);
+    stop(&asked.f);
+}
+
+/* One reason, and the one that it is: without an answer of the node's, where it can be told. */
+static void what_cannot_be_is_said(void **state)
+{
+    nigh_region_spec spec = {.struct_size = sizeof(spec), .name = "one", .size = 1};
+    nigh_region_part parts[] = {{.bytes = &spec, .size = 1}, {.size = 1}};
+    nigh_region_entry entries[2] = {{.info = {.struct_size = 8}}};
+    struct asked asked;
+    nigh_region *region, *other = NULL;
+    nigh_client *client;
+    uint64_t word = 0;
+    uint32_t more;
+    size_t count;
+
+    (void)state;
+    begin(&asked, 4);
+    region = open_one(&asked);
+    client = asked.f.client;
+    /* No place for what is opened is no fault of the name. */
+    says(&asked, nigh_region_open(client, "one", NIGH_REGION_READ, WAIT_US, NULL), NIGH_INVALID,
+         "no place for the handle");
+    says(&asked, nigh_region_open(client, "", NIGH_REGION_READ, WAIT_US, &other), NIGH_INVALID,
+         "1 to 64 bytes");
+    says(&asked, nigh_region_lock(region, 1, (nigh_region_mode)3, 0, WAIT_US, &other), NIGH_INVALID,
+         "a mode is");
+    says(&asked, nigh_region_lock(region, 1, NIGH_REGION_SHARED, 0, WAIT_US, NULL), NIGH_INVALID,
+         "no place for the handle");
+    says(&asked, nigh_region_barrier(region, 1, 0, WAIT_US), NIGH_INVALID, "of no parties");
+    says(&asked, nigh_region_barrier_start(region, 1, 1, WAIT_US, NULL), NIGH_INVALID, "no op");
+    says(&asked, nigh_region_read(region, 0, NULL, 1, WAIT_US), NIGH_INVALID, "no bytes");
+    says(&asked, nigh_region_write(region, UINT64_MAX, &word, 8, WAIT_US), NIGH_INVALID,
+         "beyond 2^64");
+    says(&asked, nigh_region_read_start(region, 0, &word, 8, WAIT_US, NULL), NIGH_INVALID, "no op");
+    says(&asked, nigh_region_readv(region, NULL, 1, WAIT_US), NIGH_INVALID, "no parts");
+    says(&asked, nigh_region_readv(region, parts, NIGH_REGION_PARTS + 1, WAIT_US), NIGH_INVALID,
+         "64 parts at most");
+    says(&asked, nigh_region_writev(region, parts, 2, WAIT_US), NIGH_INVALID,
+         "part 1 has no bytes");
+    says(&asked, nigh_region_read_into(region, 0, NULL, WAIT_US), NIGH_INVALID, "no memory");
+    says(&asked, nigh_region_fetch_add(region, 4, 1, WAIT_US, NULL), NIGH_INVALID,
+         "a multiple of 8");
+    says(&asked, nigh_region_memset(region, 1, 0, UINT64_MAX, WAIT_US), NIGH_INVALID,
+         "beyond 2^64");
+    says(&asked, nigh_region_copy_start(region, 0, region, 8, 8, WAIT_US, NULL), NIGH_INVALID,
+         "no op");
+    says(&asked, nigh_region_list(client, NULL, NULL, 1, WAIT_US, &count, &more), NIGH_INVALID,
+         "no room for an entry");
+    says(&asked, nigh_region_list(client, NULL, entries, 1, WAIT_US, NULL, &more), NIGH_INVALID,
+         "their count");
+    says(&asked, nigh_region_list(client, NULL, entries, 1, WAIT_US, &count, &more), NIGH_INVALID,
+         "struct_size of the first entry is 8");
+    entries[0].info.struct_size = sizeof(entries[0].info);
+    says(&asked,
+         nigh_region_list(client,
+                          "0123456789012345678901234567890123456789012345678901234567890123456789",
+                          entries, 1, WAIT_US, &count, &more),
+         NIGH_INVALID, "longer than a region's name");
+    spec.size = 0;
+    says(&asked, nigh_region_create(client, &spec, WAIT_US, &other), NIGH_INVALID, "1 byte to");
+    spec.size = 1 << 20;
+    spec.chunk_size = 4097;
+    says(&asked, nigh_region_create(client, &spec, WAIT_US, &other), NIGH_INVALID,
+         "a multiple of 4096");
+    spec.chunk_size = 4096;
+    says(&asked, nigh_region_create(client, &spec, WAIT_US, &other), NIGH_LIMIT,
+         "128 chunks at most");
+    spec.chunk_size = 0;
+    spec.other_access = 8;
+    says(&asked, nigh_region_create(client, &spec, WAIT_US, &other), NIGH_INVALID,
+         "no such rights");
+    says(&asked, nigh_region_grant(region, NIGH_REGION_USER, UINT32_MAX, 1, 0, WAIT_US),
+         NIGH_INVALID, "no user's uid");
+    says(&asked, nigh_region_grant(region, NIGH_REGION_GROUP, 0, 8, 0, WAIT_US), NIGH_INVALID,
+         "no such rights");
+    says(&asked, nigh_region_grant(region, (nigh_region_whose)3, 0, 1, 0, WAIT_US), NIGH_INVALID,
+         "whose");
+    says(&asked, nigh_region_resize(region, 0, NIGH_REGION_LOCAL, 0, WAIT_US), NIGH_INVALID,
+         "a byte at least");
+    says(&asked, nigh_region_resize(region, 1, NIGH_REGION_NEAR, 0, WAIT_US), NIGH_INVALID,
+         "nigh_region_create alone");
+    assert_int_equal(asked_for(&asked, SESSION_REGION_CREATE), 0);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_GRANT), 0);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_RESIZE), 0);
+    nigh_region_close(region);
+    stop(&asked.f);
+}
+
+/* The node says that it cannot be; what it is that cannot, the region tells: one chunk of 4096
+ * bytes. */
+static void what_the_node_refuses_is_said(void **state)
+{
+    nigh_region_spec spec = {
+        .struct_size = sizeof(spec), .name = "one", .size = 1, .where = NIGH_REGION_ON, .rank = 9};
+    struct asked asked;
+    nigh_region *region, *other = NULL;
+
+    (void)state;
+    begin(&asked, 4);
+    region = open_one(&asked);
+    atomic_store(&asked.status, NIGH_INVALID);
+    atomic_store(&asked.answers_stat, true);
+    says(&asked, nigh_region_create(asked.f.client, &spec, WAIT_US, &other), NIGH_INVALID,
+         "no node of rank 9");
+    says(&asked, nigh_region_grant(region, NIGH_REGION_USER, 7, 1, 0, WAIT_US), NIGH_INVALID,
+         "user 7 owns the region");
+    says(&asked, nigh_region_move(region, 3, 0, WAIT_US), NIGH_INVALID,
+         "no chunk 3: the last one is 0");
+    says(&asked, nigh_region_move(region, 0, 9, WAIT_US), NIGH_INVALID, "no node of rank 9");
+    says(&asked, nigh_region_resize(region, 8192, NIGH_REGION_ON, 9, WAIT_US), NIGH_INVALID,
+         "no node of rank 9");
+    atomic_store(&asked.stat_flags, SESSION_REGION_DONATED);
+    says(&asked, nigh_region_move(region, 0, 9, WAIT_US), NIGH_INVALID, "was donated");
+    says(&asked, nigh_region_resize(region, 8192, NIGH_REGION_LOCAL, 0, WAIT_US), NIGH_INVALID,
+         "was donated");
+    atomic_store(&asked.status, NIGH_LIMIT);
+    says(&asked, nigh_region_resize(region, 128 * 4096 + 1, NIGH_REGION_LOCAL, 0, WAIT_US),
+         NIGH_LIMIT, "128 chunks at most");
+    says(&asked, nigh_region_resize(region, 128 * 4096, NIGH_REGION_LOCAL, 0, WAIT_US), NIGH_LIMIT,
+         "as many regions as it may");
+    says(&asked, nigh_region_grant(region, NIGH_REGION_USER, 7, 1, 0, WAIT_US), NIGH_LIMIT,
+         "as many users");
+    atomic_store(&asked.status, NIGH_OK);
+    nigh_region_close(region);
     stop(&asked.f);
 }
 
@@ -1232,6 +1400,9 @@ int main(void)
         cmocka_unit_test(why_it_is_not_taken_is_said),
         cmocka_unit_test(an_older_node_is_told_of_no_drop),
         cmocka_unit_test(why_it_failed_is_said),
+        cmocka_unit_test(unlocks_locks_alone),
+        cmocka_unit_test(what_cannot_be_is_said),
+        cmocka_unit_test(what_the_node_refuses_is_said),
         cmocka_unit_test(lists_are_as_wide_as_the_caller_says),
         cmocka_unit_test(what_a_newer_program_knows_more_is_zero),
         cmocka_unit_test(what_a_newer_program_asks_for_is_refused),

@@ -42,6 +42,12 @@ static void rights_are_the_owners_a_users_the_groups_or_all_others(void **state)
     assert_int_equal(descriptor->grant_count, 0);
     assert_int_equal(region_descriptor_grant(descriptor, REGION_FIXTURE_OWNER, 0, REGION_READ),
                      NIGH_INVALID);
+    assert_int_equal(region_descriptor_grant(descriptor, REGION_NO_USER, REGION_READ, 0),
+                     NIGH_INVALID);
+    assert_int_equal(region_descriptor_grant(descriptor, REGION_NO_USER - 1, REGION_READ, 0),
+                     NIGH_OK);
+    assert_int_equal(region_descriptor_grant(descriptor, REGION_NO_USER - 1, 0, REGION_READ),
+                     NIGH_OK);
     assert_int_equal(region_descriptor_grant(descriptor, 8, 8, 0), NIGH_INVALID);
     assert_int_equal(region_descriptor_grant(descriptor, 8, 0, 8), NIGH_INVALID);
 }

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Names of regions that a run of `nigh bench region` makes, and what runs have left that were
+ * killed. A name says whose it is: which machine (as it was booted) and namespace of pids, which
+ * process of these, and when that began. So a later run there, of the same user, can tell that
+ * nobody frees it any more; of another machine's processes it can tell nothing, and leaves theirs.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/bench.h"
+
+enum {
+    PREFIX_BYTES = sizeof BENCH_REGION_PREFIX - 1 + 16 + 1, /* with the machine and its dash */
+    PAGE_ENTRIES = 128
+};
+
+_Static_assert(PREFIX_BYTES + 10 + 1 + 20 < BENCH_REGION_NAME &&
+                   BENCH_REGION_NAME - 1 <= NIGH_REGION_NAME_BYTES,
+               "a pid and a time fit, and all of it is a region's name");
+
+/* The first line of a file. */
+static bool read_line(const char *path, char *line, int line_bytes)
+{
+    FILE *file = fopen(path, "re");
+    bool is_read = file != NULL && fgets(line, line_bytes, file) != NULL;
+
+    if (file != NULL) {
+        fclose(file);
+    }
+    return is_read;
+}
+
+/* When it began, in clock ticks since the machine did; false: it cannot be told. */
+static bool read_start(long pid, uint64_t *start)
+{
+    char path[32], line[1024];
+    const char *at;
+
+    (void)snprintf(path, sizeof path, "/proc/%ld/stat", pid);
+    at = read_line(path, line, sizeof line) ? strrchr(line, ')') : NULL;
+    /* "pid (name) state ppid ...": it is the twentieth behind the name, which may be anything. */
+    return at != NULL && sscanf(at + 1,
+                                " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+                                "%*s %*s %*s %" SCNu64,
+                                start) == 1;
+}
+
+/* What names of this machine's processes begin with. */
+static bool tell_prefix(char prefix[PREFIX_BYTES + 1])
+{
+    char boot[64], text[192];
+    struct utsname machine;
+    struct stat space;
+    nigh_id id;
+
+    if (!read_line("/proc/sys/kernel/random/boot_id", boot, sizeof boot) ||
+        stat("/proc/self/ns/pid", &space) != 0 || uname(&machine) != 0) {
+        return false;
+    }
+    (void)snprintf(text, sizeof text, "%s %ju %s", boot, (uintmax_t)space.st_ino, machine.nodename);
+    if (nigh_id_from_name(text, &id) != NIGH_OK) {
+        return false;
+    }
+    (void)snprintf(prefix, PREFIX_BYTES + 1,
+                   BENCH_REGION_PREFIX "%02x%02x%02x%02x%02x%02x%02x%02x-", id.bytes[0],
+                   id.bytes[1], id.bytes[2], id.bytes[3], id.bytes[4], id.bytes[5], id.bytes[6],
+                   id.bytes[7]);
+    return true;
+}
+
+nigh_status bench_region_name(char name[BENCH_REGION_NAME])
+{
+    char prefix[PREFIX_BYTES + 1];
+    nigh_status status;
+    uint64_t start;
+    nigh_id id;
+
+    if (tell_prefix(prefix) && read_start(getpid(), &start)) {
+        (void)snprintf(name, BENCH_REGION_NAME, "%s%ld-%" PRIu64, prefix, (long)getpid(), start);
+        return NIGH_OK;
+    }
+    status = nigh_id_random(&id); /* without /proc: nobody's, for a later run */
+    if (status == NIGH_OK) {
+        (void)snprintf(name, BENCH_REGION_NAME, BENCH_REGION_PREFIX "%02x%02x%02x%02x%02x%02x",
+                       id.bytes[0], id.bytes[1], id.bytes[2], id.bytes[3], id.bytes[4],
+                       id.bytes[5]);
+    }
+    return status;
+}
+
+/* Whether the process that is meant has ended: what cannot be told is no. */
+static bool has_ended(const char *process)
+{
+    uint64_t start = 0, began = 0;
+    long pid = 0;
+    char end;
+
+    if (sscanf(process, "%10ld-%20" SCNu64 "%c", &pid, &start, &end) != 2 || pid <= 0) {
+        return false;
+    }
+    if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) {
+        return true;
+    }
+    return read_start(pid, &began) && began != start;
+}
+
+static uint64_t left_us(uint64_t deadline_us)
+{
+    uint64_t now_us = clock_now_us(&clock_monotonic);
+
+    return deadline_us > now_us ? deadline_us - now_us : 0;
+}
+
+static void remove_one(nigh_client *client, const char *name, uint64_t deadline_us)
+{
+    nigh_region *region;
+
+    if (nigh_region_open(client, name, NIGH_REGION_MASTER, left_us(deadline_us), &region) ==
+        NIGH_OK) {
+        (void)nigh_region_free(region, left_us(deadline_us));
+        nigh_region_close(region);
+    }
+}
+
+void bench_remove_left(nigh_client *client, uint64_t timeout_us)
+{
+    static nigh_region_entry entries[PAGE_ENTRIES]; /* too large for the stack */
+    uint64_t deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), timeout_us);
+    char prefix[PREFIX_BYTES + 1];
+    nigh_status status;
+    uint32_t more;
+    size_t count;
+
+    if (!tell_prefix(prefix)) {
+        return;
+    }
+    entries[0].info.struct_size = sizeof entries[0].info;
+    status = nigh_region_list(client, prefix, entries, PAGE_ENTRIES, timeout_us, &count, &more);
+    /* Also of a list in part: the rest is another run's. */
+    for (size_t n = 0; (status == NIGH_OK || status == NIGH_PEER_LOST) && n < count; n++) {
+        const nigh_region_entry *entry = &entries[n];
+
+        if (strncmp(entry->name, prefix, PREFIX_BYTES) != 0) {
+            return;
+        }
+        if (entry->info.uid == geteuid() && has_ended(entry->name + PREFIX_BYTES)) {
+            remove_one(client, entry->name, deadline_us);
+        }
+    }
+}
