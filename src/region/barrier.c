@@ -28,6 +28,15 @@ struct region_barrier {
     bool is_broken;
     uint32_t told; /* to whom it was said that somebody here takes part; REGION_NOBODY: to none */
     struct region_barrier_word said; /* to it, last */
+
+    /* What is known of views before, or of a death, and is kept until the home knows it. */
+    bool is_owed, is_noted;   /* noted: but for what is not known of `unseen` */
+    bool is_taker;            /* the home was told that somebody here takes part */
+    uint64_t heard;           /* the latest round, of whoever is none of the children any more */
+    struct region_set before; /* who took part, or counted; if one of them is dead, it is broken */
+    struct region_set unseen; /* of those: whether they live in this view is not known */
+    struct region_set takers; /* the home: who take part since before this view */
+    struct region_set owing;  /* the home: who is to hear that it knows what they told */
 };
 
 /* ---- what is said --------------------------------------------------------- */
@@ -42,11 +51,19 @@ static void send(struct region_barriers *barriers, const struct region_version *
     barriers->shell.send(barriers->shell.context, &message);
 }
 
+/* Who asks which round it is hears it of who knows the latest: after views changed, the home. */
+static bool may_say_round(const struct region_barrier *barrier, uint64_t round)
+{
+    return round != 0 || !barrier->is_owed || barrier->is_noted || barrier->is_broken;
+}
+
 static void say_passed(struct region_barriers *barriers, const struct region_barrier *barrier,
                        struct barrier_child *child, nigh_status status)
 {
     struct region_barrier_word word = {
-        .number = barrier->number, .round = barrier->round, .is_broken = barrier->is_broken};
+        .number = barrier->number,
+        .round = may_say_round(barrier, child->round) ? barrier->round : 0,
+        .is_broken = barrier->is_broken};
 
     child->knows_broken = barrier->is_broken;
     send(barriers, &barrier->birth, REGION_PASSED, child->rank, status, &word);
@@ -55,7 +72,7 @@ static void say_passed(struct region_barriers *barriers, const struct region_bar
 /* The latest round that somebody here or below knows of. */
 static uint64_t latest_round(const struct region_barrier *barrier)
 {
-    uint64_t round = barrier->round;
+    uint64_t round = max_u64(barrier->round, barrier->heard);
 
     LIST_FOREACH(at, &barrier->children)
     {
@@ -116,6 +133,101 @@ static void report(struct region_barriers *barriers, struct region_barrier *barr
     send(barriers, &barrier->birth, REGION_ARRIVED, barriers->parent, NIGH_OK, &word);
 }
 
+/* ---- what is known from before -------------------------------------------- */
+
+/* Says it to the home of this view, which is to note it. */
+static void tell_home(struct region_barriers *barriers, struct region_barrier *barrier)
+{
+    struct region_message message = {.kind = REGION_KNOWN,
+                                     .peer = barriers->home,
+                                     .base = barrier->birth,
+                                     .barrier = {.number = barrier->number,
+                                                 .latest = latest_round(barrier),
+                                                 .is_part = !list_empty(&barrier->members),
+                                                 .is_broken = barrier->is_broken},
+                                     .ranks = barrier->before};
+
+    if (barriers->is_root || barriers->home == REGION_NOBODY) {
+        return;
+    }
+    barrier->is_taker = message.barrier.is_part;
+    barriers->shell.send(barriers->shell.context, &message);
+}
+
+/* A party here died, or somebody who counted: nobody else may know it. */
+static void learn_broken(struct region_barriers *barriers, struct region_barrier *barrier)
+{
+    barrier->is_broken = true;
+    barrier->is_owed = !(barriers->is_root && barriers->may_pass);
+    barrier->is_noted = false;
+    tell_home(barriers, barrier);
+}
+
+static void say_noted(struct region_barriers *barriers, struct region_barrier *barrier,
+                      uint32_t rank, nigh_status status)
+{
+    struct region_barrier_word word = {
+        .number = barrier->number, .round = latest_round(barrier), .is_broken = barrier->is_broken};
+
+    region_set_remove(&barrier->owing, rank);
+    send(barriers, &barrier->birth, REGION_NOTED, rank, status, &word);
+}
+
+/* That the region is none any more. */
+static void say_gone(struct region_barriers *barriers, struct region_barrier *barrier)
+{
+    REGION_SET_FOREACH(rank, &barrier->takers)
+    {
+        region_set_add(&barrier->owing, rank);
+    }
+    REGION_SET_FOREACH(rank, &barrier->owing)
+    {
+        say_noted(barriers, barrier, rank, NIGH_NOT_FOUND);
+    }
+}
+
+static void forget_before(struct region_barrier *barrier)
+{
+    barrier->is_owed = barrier->is_noted = false;
+    barrier->before = barrier->unseen = (struct region_set){{0}};
+}
+
+/* Whoever took part is known to live, as the home heard it from itself, or to be dead. */
+static void forget_if_noted(struct region_barrier *barrier)
+{
+    if (barrier->is_noted && (barrier->is_broken || region_set_is_empty(&barrier->unseen))) {
+        forget_before(barrier);
+    }
+}
+
+/* In the next view they are to be heard of again. */
+static void keep_for_next(const struct region_barriers *barriers, struct region_barrier *barrier)
+{
+    LIST_FOREACH(at, &barrier->children)
+    {
+        region_set_add(&barrier->before, container_of(at, struct barrier_child, link)->rank);
+    }
+    REGION_SET_FOREACH(rank, &barrier->takers)
+    {
+        region_set_add(&barrier->before, rank);
+    }
+    if (barrier->told != REGION_NOBODY) {
+        region_set_add(&barrier->before, barrier->told);
+    }
+    if (!barriers->is_root && barriers->home != REGION_NOBODY) {
+        region_set_add(&barrier->before, barriers->home);
+    }
+    barrier->unseen = barrier->before;
+    barrier->takers = barrier->owing = (struct region_set){{0}};
+    barrier->heard = latest_round(barrier);
+    barrier->told = REGION_NOBODY;
+    barrier->is_owed = true;
+    barrier->is_taker = barrier->is_noted = false;
+    if (list_empty(&barrier->members)) {
+        barrier->round = 0; /* who arrives here asks */
+    }
+}
+
 /* ---- barriers ------------------------------------------------------------- */
 
 static struct region_barrier *find(struct region_barriers *barriers, uint64_t number)
@@ -150,16 +262,44 @@ static void drop_child(struct barrier_child *child)
     free(child);
 }
 
+/* Somebody takes part, here or below. */
+static bool is_in_tree(const struct region_barrier *barrier)
+{
+    return !list_empty(&barrier->members) || !list_empty(&barrier->children);
+}
+
+static bool knows_anything(const struct region_barrier *barrier)
+{
+    return barrier->is_broken || latest_round(barrier) != 0 ||
+           !region_set_is_empty(&barrier->before);
+}
+
+/* Or it is to be kept for those who do. */
+static bool is_of_use(const struct region_barrier *barrier)
+{
+    return is_in_tree(barrier) || !region_set_is_empty(&barrier->takers) ||
+           (barrier->is_owed && knows_anything(barrier));
+}
+
 /* Nobody takes part here, or below: who is above hears it. */
 static bool drop_if_over(struct region_barriers *barriers, struct region_barrier *barrier)
 {
     struct region_barrier_word word = {.number = barrier->number};
 
-    if (!list_empty(&barrier->members) || !list_empty(&barrier->children)) {
-        return false;
+    if (barrier->is_taker && list_empty(&barrier->members)) {
+        tell_home(barriers, barrier);
     }
-    if (barriers->parent != REGION_NOBODY && barrier->told == barriers->parent) {
+    if (!is_in_tree(barrier) && barrier->told != REGION_NOBODY &&
+        barrier->told == barriers->parent) {
         send(barriers, &barrier->birth, REGION_ARRIVED, barrier->told, NIGH_OK, &word);
+        barrier->told = REGION_NOBODY;
+    }
+    if (!is_in_tree(barrier) && !barriers->is_root) {
+        barrier->heard = latest_round(barrier);
+        barrier->round = 0; /* who arrives here from now on asks */
+    }
+    if (is_of_use(barrier)) {
+        return false;
     }
     list_remove(&barrier->link);
     barriers->count--;
@@ -199,6 +339,11 @@ static void end_barrier(struct region_barriers *barriers, struct region_barrier 
     while ((at = list_pop_front(&barrier->members)) != NULL) {
         container_of(at, struct region_party, link)->barrier = NULL;
     }
+    if (status == NIGH_NOT_FOUND) {
+        say_gone(barriers, barrier);
+    }
+    barrier->takers = (struct region_set){{0}};
+    forget_before(barrier);
     (void)drop_if_over(barriers, barrier);
 }
 
@@ -244,7 +389,7 @@ static void tell_children(struct region_barriers *barriers, struct region_barrie
     {
         struct barrier_child *child = container_of(at, struct barrier_child, link);
 
-        if (child->round < barrier->round) {
+        if (child->round < barrier->round && may_say_round(barrier, child->round)) {
             child->count = 0;
             say_passed(barriers, barrier, child, status);
         }
@@ -292,7 +437,9 @@ static void go_on(struct region_barriers *barriers, struct region_barrier *barri
         break_up(barriers, barrier);
     }
     if (!barriers->is_root) {
-        report(barriers, barrier);
+        if (is_in_tree(barrier)) {
+            report(barriers, barrier);
+        }
         return;
     }
     if (!barriers->may_pass || barrier->is_broken) {
@@ -367,11 +514,11 @@ void region_barrier_leave(struct region_barriers *barriers, struct region_party 
     if (barrier->waiting == 0) {
         barrier->parties = 0;
     }
-    barrier->is_broken = barrier->is_broken || is_dead;
     party->waits = false;
     party->barrier = NULL;
     list_remove(&party->link);
-    if (is_dead && list_empty(&barrier->members)) {
+    if (is_dead) {
+        learn_broken(barriers, barrier);
         report(barriers, barrier); /* before it is said that nobody here takes part */
     }
     go_on(barriers, barrier);
@@ -423,11 +570,24 @@ static nigh_status take_arrived(struct region_barriers *barriers,
     barrier->is_broken = barrier->is_broken || word->is_broken;
     if (word->latest > barrier->round && barrier->round != 0) {
         pass(barriers, barrier, word->latest, NIGH_OK); /* as somebody heard from above, once */
-    } else if (word->round < barrier->round) {
+    } else if (word->round < barrier->round && may_say_round(barrier, word->round)) {
         say_passed(barriers, barrier, child, NIGH_OK); /* which it has not heard */
     }
     go_on(barriers, barrier);
     return NIGH_OK;
+}
+
+static void hear_from_above(struct region_barriers *barriers, struct region_barrier *barrier,
+                            const struct region_message *message)
+{
+    const struct region_barrier_word *word = &message->barrier;
+
+    barrier->is_broken = barrier->is_broken || word->is_broken;
+    if (barrier->round == 0 && word->round != 0) {
+        adopt(barriers, barrier, word->round);
+    } else if (word->round > barrier->round) {
+        pass(barriers, barrier, word->round, message->status);
+    }
 }
 
 static void take_passed(struct region_barriers *barriers, const struct region_message *message)
@@ -437,67 +597,219 @@ static void take_passed(struct region_barriers *barriers, const struct region_me
     if (message->peer != barriers->parent) {
         return;
     }
-    if (barrier == NULL || !region_version_equal(&barrier->birth, &message->base)) {
+    if (barrier == NULL || !region_version_equal(&barrier->birth, &message->base) ||
+        !is_in_tree(barrier)) {
         struct region_barrier_word word = {.number = message->barrier.number};
 
         send(barriers, &message->base, REGION_ARRIVED, message->peer, NIGH_OK, &word);
+    }
+    if (barrier == NULL || !region_version_equal(&barrier->birth, &message->base)) {
         return;
     }
     if (message->status == NIGH_NOT_FOUND || message->status == NIGH_LIMIT) {
         end_barrier(barriers, barrier, message->status);
         return;
     }
-    barrier->is_broken = barrier->is_broken || message->barrier.is_broken;
-    if (barrier->round == 0 && message->barrier.round != 0) {
-        adopt(barriers, barrier, message->barrier.round);
-    } else if (message->barrier.round > barrier->round) {
-        pass(barriers, barrier, message->barrier.round, message->status);
+    hear_from_above(barriers, barrier, message);
+    go_on(barriers, barrier);
+}
+
+/* ---- the home of a view --------------------------------------------------- */
+
+/* It knows all that is known of views before: the latest round, and who takes part. */
+static void note(struct region_barriers *barriers, struct region_barrier *barrier)
+{
+    struct region_set owing = barrier->owing;
+
+    REGION_SET_FOREACH(rank, &barrier->before)
+    {
+        if (!barriers->shell.is_alive(barriers->shell.context, rank)) {
+            barrier->is_broken = true;
+        }
     }
+    forget_before(barrier);
+    if (barrier->round == 0) {
+        adopt(barriers, barrier, max_u64(latest_round(barrier), 1));
+    }
+    REGION_SET_FOREACH(rank, &owing)
+    {
+        say_noted(barriers, barrier, rank, NIGH_OK);
+    }
+}
+
+static void hear_known(struct region_barriers *barriers, struct region_barrier *barrier,
+                       const struct region_message *message)
+{
+    const struct region_barrier_word *word = &message->barrier;
+
+    barrier->is_broken = barrier->is_broken || word->is_broken;
+    REGION_SET_FOREACH(rank, &message->ranks)
+    {
+        region_set_add(&barrier->before, rank);
+    }
+    barrier->heard = max_u64(barrier->heard, word->latest);
+    if (barrier->round != 0 && barrier->heard > barrier->round) {
+        pass(barriers, barrier, barrier->heard, NIGH_OK);
+    }
+    region_set_add(&barrier->owing, message->peer);
+    barrier->is_owed = true;
+    if (barriers->may_pass) {
+        note(barriers, barrier);
+    }
+}
+
+static nigh_status take_known(struct region_barriers *barriers,
+                              const struct region_message *message)
+{
+    const struct region_barrier_word *word = &message->barrier;
+    struct region_barrier *barrier = find(barriers, word->number);
+    nigh_status status = NIGH_OK;
+    bool is_there = barrier != NULL && region_version_equal(&barrier->birth, &message->base);
+
+    if (!barriers->is_root) {
+        return NIGH_OK;
+    }
+    if (is_there && !word->is_part) {
+        region_set_remove(&barrier->takers, message->peer);
+    }
+    if (word->is_part || word->is_broken || word->latest != 0 ||
+        !region_set_is_empty(&message->ranks)) {
+        status = get(barriers, &message->base, word->number, &barrier);
+        if (status == NIGH_NOT_FOUND || status == NIGH_LIMIT) {
+            struct region_barrier_word said = {.number = word->number};
+
+            send(barriers, &message->base, REGION_NOTED, message->peer, status, &said);
+            return NIGH_OK;
+        }
+        if (status != NIGH_OK) {
+            return status;
+        }
+        if (word->is_part) {
+            region_set_add(&barrier->takers, message->peer);
+        }
+        hear_known(barriers, barrier, message);
+        is_there = true;
+    }
+    if (is_there) {
+        go_on(barriers, barrier);
+    }
+    return NIGH_OK;
+}
+
+/* It had said otherwise, and what it said then was lost. */
+static void say_nobody_takes_part(struct region_barriers *barriers,
+                                  const struct region_message *noted)
+{
+    struct region_message said = {.kind = REGION_KNOWN,
+                                  .peer = noted->peer,
+                                  .base = noted->base,
+                                  .barrier = {.number = noted->barrier.number}};
+
+    barriers->shell.send(barriers->shell.context, &said);
+}
+
+/* Of what was told before more became known here it says too little. */
+static void take_noted(struct region_barriers *barriers, const struct region_message *message)
+{
+    const struct region_barrier_word *word = &message->barrier;
+    struct region_barrier *barrier = find(barriers, word->number);
+
+    if (message->peer != barriers->home) {
+        return;
+    }
+    if (barrier == NULL || !region_version_equal(&barrier->birth, &message->base)) {
+        say_nobody_takes_part(barriers, message);
+        return;
+    }
+    if (message->status == NIGH_NOT_FOUND || message->status == NIGH_LIMIT) {
+        end_barrier(barriers, barrier, message->status);
+        return;
+    }
+    if (list_empty(&barrier->members) && (!barrier->is_owed || barrier->is_noted)) {
+        say_nobody_takes_part(barriers, message);
+    } else if (barrier->is_owed && !barrier->is_noted) {
+        barrier->is_noted = message->status == NIGH_OK &&
+                            (word->is_broken || !barrier->is_broken) &&
+                            word->round >= latest_round(barrier);
+        if (!barrier->is_noted) {
+            tell_home(barriers, barrier);
+        }
+    }
+    hear_from_above(barriers, barrier, message);
+    forget_if_noted(barrier);
+    tell_children(barriers, barrier, NIGH_OK); /* who asked meanwhile */
     go_on(barriers, barrier);
 }
 
 nigh_status region_barriers_take(struct region_barriers *barriers,
                                  const struct region_message *message)
 {
-    if (message->kind == REGION_ARRIVED) {
-        return take_arrived(barriers, message);
+    switch (message->kind) {
+    case REGION_ARRIVED: return take_arrived(barriers, message);
+    case REGION_KNOWN: return take_known(barriers, message);
+    case REGION_NOTED: take_noted(barriers, message); break;
+    default: take_passed(barriers, message); break;
     }
-    take_passed(barriers, message);
     return NIGH_OK;
 }
 
-void region_barriers_place(struct region_barriers *barriers, uint32_t parent, bool is_root)
+/* ---- views, links, deaths ------------------------------------------------- */
+
+void region_barriers_place(struct region_barriers *barriers, uint32_t parent, uint32_t home,
+                           bool is_root)
 {
-    barriers->parent = parent;
-    barriers->is_root = is_root;
-    barriers->may_pass = false;
-    LIST_FOREACH_SAFE(at, &barriers->all)
+    LIST_FOREACH(at, &barriers->all)
     {
         struct region_barrier *barrier = container_of(at, struct region_barrier, link);
 
+        keep_for_next(barriers, barrier);
         LIST_FOREACH_SAFE(node, &barrier->children)
         {
             drop_child(container_of(node, struct barrier_child, link));
         }
-        barrier->told = REGION_NOBODY;
-        go_on(barriers, barrier);
+    }
+    barriers->parent = parent;
+    barriers->home = home;
+    barriers->is_root = is_root;
+    barriers->may_pass = false;
+    LIST_FOREACH_SAFE(at, &barriers->all)
+    {
+        go_on(barriers, container_of(at, struct region_barrier, link));
+    }
+}
+
+/* What the home has noted it hears no more of: it asks who may have left. */
+static void link_home(struct region_barriers *barriers, struct region_barrier *barrier,
+                      uint32_t rank)
+{
+    if (rank == barriers->home && barrier->is_owed && !barrier->is_noted) {
+        tell_home(barriers, barrier);
+    }
+    if (barriers->may_pass && region_set_has(&barrier->takers, rank)) {
+        say_noted(barriers, barrier, rank, NIGH_OK);
+    }
+    if (region_set_has(&barrier->unseen, rank)) {
+        region_set_remove(&barrier->unseen, rank);
+        forget_if_noted(barrier);
     }
 }
 
 void region_barriers_link(struct region_barriers *barriers, uint32_t rank)
 {
-    LIST_FOREACH(at, &barriers->all)
+    LIST_FOREACH_SAFE(at, &barriers->all)
     {
         struct region_barrier *barrier = container_of(at, struct region_barrier, link);
         struct barrier_child *child = find_child(barrier, rank);
 
+        link_home(barriers, barrier, rank);
         if (child != NULL) {
             say_passed(barriers, barrier, child, NIGH_OK);
         }
-        if (rank == barriers->parent) {
+        if (rank == barriers->parent && is_in_tree(barrier)) {
             barrier->told = REGION_NOBODY;
             report(barriers, barrier);
         }
+        (void)drop_if_over(barriers, barrier);
     }
 }
 
@@ -508,10 +820,13 @@ void region_barriers_dead(struct region_barriers *barriers, uint32_t rank)
         struct region_barrier *barrier = container_of(at, struct region_barrier, link);
         struct barrier_child *child = find_child(barrier, rank);
 
-        if (child == NULL && barrier->told != rank) {
+        if (child == NULL && barrier->told != rank && barriers->home != rank &&
+            !region_set_has(&barrier->before, rank) && !region_set_has(&barrier->takers, rank)) {
             continue;
         }
-        barrier->is_broken = true;
+        region_set_remove(&barrier->takers, rank);
+        region_set_remove(&barrier->owing, rank);
+        learn_broken(barriers, barrier);
         if (child != NULL) {
             drop_child(child);
             report(barriers, barrier);
@@ -533,6 +848,7 @@ void region_barriers_open(struct region_barriers *barriers, const struct region_
         struct region_barrier *barrier = container_of(at, struct region_barrier, link);
 
         if (region_version_equal(&barrier->birth, birth)) {
+            note(barriers, barrier);
             go_on(barriers, barrier);
         } else {
             end_barrier(barriers, barrier, NIGH_NOT_FOUND);
@@ -550,7 +866,8 @@ void region_barriers_shut(struct region_barriers *barriers)
 void region_barriers_init(struct region_barriers *barriers,
                           const struct region_barrier_shell *shell)
 {
-    *barriers = (struct region_barriers){.parent = REGION_NOBODY, .shell = *shell};
+    *barriers =
+        (struct region_barriers){.parent = REGION_NOBODY, .home = REGION_NOBODY, .shell = *shell};
     list_init(&barriers->all);
 }
 
@@ -577,7 +894,7 @@ bool region_barriers_are_valid(const struct region_barriers *barriers)
             waiting += container_of(node, struct region_party, link)->waits ? 1 : 0;
         }
         if (waiting != barrier->waiting || (barrier->is_broken && waiting > 0) ||
-            (list_empty(&barrier->members) && list_empty(&barrier->children))) {
+            !is_of_use(barrier)) {
             return false;
         }
     }

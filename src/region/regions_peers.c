@@ -247,16 +247,18 @@ static nigh_status decline(struct regions *regions, const struct region_letter *
         said.lock.serial = message->lock.serial;
         break;
     case REGION_ARRIVED:
+    case REGION_KNOWN:
         if (!message->barrier.is_part) {
             return NIGH_OK;
         }
-        said.kind = REGION_PASSED;
+        said.kind = message->kind == REGION_ARRIVED ? REGION_PASSED : REGION_NOTED;
         said.status = NIGH_LIMIT;
         said.base = message->base;
         said.barrier.number = message->barrier.number;
         break;
     case REGION_PASSED:
-        said.kind = REGION_ARRIVED;
+    case REGION_NOTED:
+        said.kind = message->kind == REGION_PASSED ? REGION_ARRIVED : REGION_KNOWN;
         said.base = message->base;
         said.barrier.number = message->barrier.number;
         break;
