@@ -216,7 +216,8 @@ NIGH_API nigh_status nigh_region_memset_start(nigh_region *region, uint64_t offs
  * Within one region the ranges may overlap: what comes out is what was there before (so it is
  * memcpy and memmove). Both handles are of one client, `from` with the right to read, `to` to
  * write. No byte passes through the caller: its node reads and writes them, 64 KiB at a time and
- * some of these at once; so between two other nodes they travel twice.
+ * some of these at once. Between two other nodes they travel once, as the source's is asked to
+ * bring them; where it does not, or the ranges overlap, twice, by the caller's node.
  *
  * NIGH_INVALID: also handles of two clients. A range that is not all there as it begins, or a right
  * that is not, is found before anything is written; whatever else fails, any of the bytes may have

@@ -333,7 +333,10 @@
 #define LIMIT_REGION_GRANT_US     UINT64_C(100000) /* what the system has is asked for that often */
 
 /* Spaces (docs/spaces.md) */
-#define LIMIT_SPACE_SEATS 64 /* nodes of one space, its homes among them */
+#define LIMIT_SPACE_SEATS    64  /* nodes of one space, its homes among them */
+#define LIMIT_SPACE_MESSAGE  64  /* bytes of a message from one node to another */
+#define LIMIT_SPACE_RECEIVES 128 /* messages of one link on their way to a node: its receives */
+#define LIMIT_SPACE_SENDS    256 /* of one link that have not ended: behind credits, or under way */
 
 /* Turns and priorities of regions (docs/qos.md) */
 #define LIMIT_QOS_PIECE     (UINT64_C(256) << 10) /* bytes of one READ or WRITE of many */

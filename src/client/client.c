@@ -202,6 +202,7 @@ void client_lose(nigh_client *client, nigh_status status)
     client_end_all(client, status);
     pairs_lose(client);
     ring_reset(client);
+    op_arm(client); /* nothing waits for room any more: the descriptor is not to say so */
     /* The socket, with its end of file, is out of the descriptor already. */
     client_ring_bell(client);
     ring_tell(client);

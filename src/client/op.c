@@ -536,6 +536,9 @@ size_t nigh_poll(nigh_client *client)
         socket_take_in_now_and_then(client);
     }
     client->armed = armed;
+    if (armed) {
+        op_arm(client); /* of what found no room in here, too */
+    }
     client_unlock(client);
     copies_make(client);
     client_lock(client);

@@ -89,15 +89,20 @@ static void give_op(struct link_loop *loop, uint32_t number)
     loop->count--;
 }
 
-/* That one was refused does not say that others were: they may have acted. */
+/* That one was refused does not say that others were: they may have acted. What whoever is told
+ * begins meanwhile is of the next endpoint, in whichever place. */
 static void end_ops(struct link_loop *loop, nigh_status reason, uint64_t now_us)
 {
     nigh_status others = reason == NIGH_DENIED ? NIGH_PEER_LOST : reason;
+    uint32_t used = loop->used;
 
-    for (uint32_t n = 0; n < loop->used; n++) {
+    for (uint32_t n = 0; n < used; n++) {
+        loop->ops[n].ends = loop->ops[n].done != NULL;
+    }
+    for (uint32_t n = 0; n < used; n++) {
         struct link_loop_op op = loop->ops[n];
 
-        if (op.done == NULL) {
+        if (!op.ends) {
             continue;
         }
         give_op(loop, n);

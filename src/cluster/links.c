@@ -95,6 +95,8 @@ static bool is_config_valid(const struct links_config *config)
            config->writes <= LIMIT_LINK_WRITES && config->reads > 0 &&
            config->reads <= LIMIT_FABRIC_DEPTH &&
            config->reads + max_u32(config->writes, config->bulk_receives) <= LIMIT_FABRIC_DEPTH &&
+           (!config->serves_spaces ||
+            (config->shell.spaced != NULL && config->shell.landed != NULL)) &&
            config->shared_bulk <= LIMIT_FABRIC_STOCK && config->bulk_bytes > 0 &&
            is_channel_valid(&config->rpc) &&
            (!has_calls(config) || (is_channel_valid(&config->calls) &&
@@ -265,6 +267,20 @@ static nigh_status make_peer_links(struct links *links, uint32_t rank, uint32_t 
     return NIGH_OK;
 }
 
+/* What they need for spaces, where both nodes serve any. */
+static nigh_status prepare_spaces(struct links *links, struct links_peer *peer)
+{
+    for (uint32_t n = 0; n < peer->count; n++) {
+        nigh_status status = link_space_prepare(&peer->links[n]);
+
+        if (status != NIGH_OK) {
+            free_peer(links, peer);
+            return status;
+        }
+    }
+    return NIGH_OK;
+}
+
 /* Its links are made, to be dialled or waited for; or tried to be later. */
 static nigh_status begin_peer(struct links *links, uint32_t rank, uint64_t now_us)
 {
@@ -272,6 +288,9 @@ static nigh_status begin_peer(struct links *links, uint32_t rank, uint64_t now_u
     nigh_status status =
         make_peer_links(links, rank, max_u32(peer->info.lanes, links->config.lanes));
 
+    if (status == NIGH_OK) {
+        status = prepare_spaces(links, peer);
+    }
     peer->up = status == NIGH_OK;
     peer->owed = !peer->up;
     if (peer->owed) {
@@ -301,7 +320,7 @@ nigh_status links_peer_up(struct links *links, const struct link_peer *info, uin
 
     if (info->rank >= links->config.nodes || info->rank == links->config.rank ||
         !is_lane_count(info->lanes) || info->bulk_endpoints > LIMIT_BULK_ENDPOINTS ||
-        info->region_endpoints > LIMIT_REGION_ENDPOINTS) {
+        info->region_endpoints > LIMIT_REGION_ENDPOINTS || info->space_endpoints > 1) {
         return NIGH_INVALID;
     }
     peer = &links->peers[info->rank];
@@ -359,6 +378,7 @@ nigh_status links_dial(struct link *link, enum link_endpoint kind)
         .incarnation = links->config.incarnation,
         .target_incarnation = peer->info.incarnation,
         .serial = ++peer->serial,
+        .version = (uint16_t)peer->info.version,
     };
     uint8_t said[sizeof(token) + LINK_OFFER_BYTES];
     uint32_t bytes = sizeof(token);
@@ -486,7 +506,7 @@ static struct link_side *check_token(struct links *links, const struct fabric_ev
     peer = &links->peers[token.rank];
     if (!peer->up || peer->info.dials || token.incarnation != peer->info.incarnation ||
         token.target_incarnation != links->config.incarnation ||
-        !auth_token_check(&token, peer->info.session)) {
+        token.version != peer->info.version || !auth_token_check(&token, peer->info.session)) {
         return NULL;
     }
     link = find_rail(links, token.rank, token.rail);
@@ -791,6 +811,9 @@ uint64_t links_link_bytes(const struct links *links)
     if (links->calls.receives > 0) {
         channels += rpc_memory_bytes(&links->calls.rpc);
     }
+    if (links_carry_spaces(links)) {
+        channels += link_space_bytes();
+    }
     return sizeof(struct link) + link_memory_bytes(links) + channels +
            links->max_ops * sizeof(struct link_op) +
            (links->control.receives + links->calls.receives) * sizeof(struct link_early) +
@@ -869,7 +892,8 @@ static bool is_link_valid(const struct link *link)
         }
         under_way += side->op_count;
     }
-    if (link->up && !rpc_ring_is_valid(&rings->writer, &rings->reader)) {
+    if ((link->up && !rpc_ring_is_valid(&rings->writer, &rings->reader)) ||
+        !link_space_is_valid(link)) {
         return false;
     }
     return link->up ? is_link_whole(link) : under_way == 0 || link->failed;

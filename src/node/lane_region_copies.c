@@ -91,31 +91,44 @@ void lane_region_copy_went_on(struct lane_regions *at, struct region_io *io, nig
 
 /* ---- pieces --------------------------------------------------------------- */
 
-/* False: too many operations are under way, and it is tried again. */
+/* What a handle of the copy's session is of; NULL: it was closed. */
+static struct region_use *use_of(const struct lane_regions *at, const struct region_copy *copy,
+                                 const struct region_copy_side *side)
+{
+    struct region_handles *handles = lane_region_handles(at, copy->slot);
+    struct region_handle *handle =
+        handles == NULL ? NULL : region_handles_find(handles, side->number);
+
+    return handle == NULL ? NULL : handle->region;
+}
+
+/* False: too many operations are under way, and it is tried again. What is pushed reads its source
+ * as it is written, so it is under way of that handle, too. */
 static bool begin_io(struct lane_regions *at, struct region_copy_piece *piece,
                      const struct region_copy_side *side, enum session_region_what what,
                      uint32_t rights)
 {
     struct region_copy *copy = piece->copy;
-    struct region_handles *handles = lane_region_handles(at, copy->slot);
-    struct region_handle *handle =
-        handles == NULL ? NULL : region_handles_find(handles, side->number);
+    bool pushes = what == SESSION_REGION_WRITE && piece->buffer == NULL;
+    struct region_use *use = use_of(at, copy, side);
+    struct region_use *from_use = pushes ? use_of(at, copy, &copy->from) : NULL;
     struct region_io *io;
 
-    if (handle == NULL) {
+    if (use == NULL || (pushes && from_use == NULL)) {
         copy->status = NIGH_CANCELED; /* it was closed */
         return false;
     }
     io = lane_region_io_take(at, copy->slot);
     if (io == NULL)
         return false;
-    io->use = handle->region;
+    io->use = use;
+    io->from_use = from_use;
     io->what = what;
     io->number = side->number;
     io->rights = rights;
     io->piece = piece;
     io->buffer = piece->buffer;
-    io->pushes = what == SESSION_REGION_WRITE && piece->buffer == NULL;
+    io->pushes = pushes;
     io->op.op.offset_bytes = side->offset + piece->from;
     io->op.op.length_bytes = piece->bytes;
     piece->io = io;
@@ -202,42 +215,41 @@ static void piece_began(struct region_copy *copy, uint64_t bytes)
 }
 
 /* What of a copy goes from one chunk to one, both at other nodes. 0: what is next comes here. Who
- * could not push again and again is not asked any more. */
-static uint64_t may_push(struct lane_regions *at, struct region_copy *copy)
+ * could not push again and again is not asked any more. *has_place: the node of its source may be
+ * asked now. */
+static uint64_t may_push(struct lane_regions *at, struct region_copy *copy, bool *has_place)
 {
-    const struct region_handle *to;
-    const struct region_use *use;
+    const struct region_use *use = use_of(at, copy, &copy->to);
     const struct region_geometry *geometry;
     struct region_source source;
     struct region_place place;
     uint64_t begin = copy->to.offset + copy->begun_bytes, most;
 
     if (at->lane->config.fabric == NULL || copy->is_within ||
-        copy->elsewhere >= LIMIT_REGION_COPY_POSTS ||
+        copy->elsewhere >= LIMIT_REGION_COPY_POSTS || use == NULL ||
         !lane_region_push_source(at, copy->slot, &copy->from, copy->begun_bytes, &source))
         return 0;
-    to = region_handles_find(lane_region_handles(at, copy->slot), copy->to.number);
-    if (to == NULL)
-        return 0;
-    use = to->region;
     geometry = &region_known(use->region)->geometry;
     if (!region_geometry_has(geometry, begin, 1) ||
         !region_place(use->region, (uint32_t)(begin / geometry->chunk_bytes), &place) ||
         place.node == lane_regions_self(at->lane))
         return 0;
     most = min_u64(source.left_bytes, geometry->chunk_bytes - begin % geometry->chunk_bytes);
+    *has_place = lane_region_may_push(at, copy->slot, source.place.node);
     return copy->is_whole && most < copy->bytes ? 0 : most;
 }
 
-/* False: nothing can be pushed now. */
+/* False: nothing can be pushed now. Where it has no place it waits for what is under way of it, and
+ * for nobody else's: else a piece comes here. */
 static bool push_next(struct lane_regions *at, struct region_copy *copy)
 {
     struct region_copy_piece *piece = copy->status == NIGH_OK ? next_piece(copy) : NULL;
-    uint64_t most = piece == NULL ? 0 : may_push(at, copy);
+    bool has_place = false;
+    uint64_t most = piece == NULL ? 0 : may_push(at, copy, &has_place);
     uint64_t bytes;
 
-    copy->is_next_pushed = most > 0;
-    if (most == 0)
+    copy->is_next_pushed = most > 0 && (has_place || copy->under_way > 0);
+    if (most == 0 || !has_place)
         return false;
     cut_piece(copy, piece, most);
     bytes = piece->bytes;
@@ -255,9 +267,7 @@ static uint64_t until_chunks_end(const struct lane_regions *at, const struct reg
     uint64_t most = LIMIT_REGION_COPY_BYTES;
 
     for (uint32_t n = 0; n < 2 && !copy->is_within && !copy->is_whole; n++) {
-        struct region_handle *handle =
-            region_handles_find(lane_region_handles(at, copy->slot), sides[n]->number);
-        const struct region_use *use = handle == NULL ? NULL : handle->region;
+        const struct region_use *use = use_of(at, copy, sides[n]);
         uint64_t chunk_bytes = use == NULL ? 0 : region_known(use->region)->geometry.chunk_bytes;
 
         if (chunk_bytes > 0)
@@ -270,7 +280,7 @@ static uint64_t until_chunks_end(const struct lane_regions *at, const struct reg
 static bool read_piece(struct lane_regions *at, struct region_copy_piece *piece)
 {
     struct region_copy *copy = piece->copy;
-    bool is_wanted = piece->is_wanted;
+    bool is_wanted = piece->is_wanted, has_place;
 
     if (!is_wanted)
         cut_piece(copy, piece, until_chunks_end(at, copy));
@@ -279,7 +289,7 @@ static bool read_piece(struct lane_regions *at, struct region_copy_piece *piece)
     piece->is_wanted = false;
     if (!is_wanted) {
         piece_began(copy, piece->bytes);
-        copy->is_next_pushed = may_push(at, copy) > 0;
+        copy->is_next_pushed = may_push(at, copy, &has_place) > 0;
     }
     if (copy->is_next_pushed)
         make_due(at, copy);

@@ -69,7 +69,9 @@ static void tell(struct lane_regions *at, struct region_use *use)
 
     if (handle == NULL || use->is_said_freed || !store_hears_regions(at->lane->store, use->slot))
         return;
-    if (region_is_gone(use->region) ||
+    if (region_descriptor_is_none(known) && !region_is_freed(use->region))
+        return; /* it is asked for anew */
+    if (region_is_freed(use->region) ||
         region_handles_judge(handles, handle, known, 0) == NIGH_NOT_FOUND) {
         use->is_said_freed = true;
         say(at, use, NIGH_EVENT_REGION_FREED, 0);

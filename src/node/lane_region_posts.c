@@ -351,6 +351,20 @@ static nigh_status post_piece(struct lane_regions *at, struct region_part *part)
                : link_write(link, over, &slice, 1, remote, on_done, part);
 }
 
+/* What another node was asked for takes its turn, and a piece of the rate of its priority, but none
+ * of the window: it would be taken from what goes to the one for as long as the other stands still.
+ * What is asked of one is few (lane_region_puts). */
+static void take_window(struct lane_regions *at, struct region_part *part, uint64_t charge)
+{
+    struct qos_window *window = part_window(at, part);
+
+    qos_posted(&at->qos, window, part->class, charge, at->lane->now_us);
+    if (part->io->pushes)
+        window->under_way_bytes -= charge;
+    else
+        part->charged_bytes += charge;
+}
+
 /* One that is stale gives way to a change of its region, which waits for it; what of it is under
  * way is waited for. */
 static enum step step_there(struct lane_regions *at, struct region_part *part)
@@ -372,8 +386,7 @@ static enum step step_there(struct lane_regions *at, struct region_part *part)
         part->status = status;
         return STEP_ENDED;
     }
-    qos_posted(&at->qos, part_window(at, part), part->class, qos_charge(bytes), at->lane->now_us);
-    part->charged_bytes += qos_charge(bytes);
+    take_window(at, part, qos_charge(bytes));
     part->begun_us = at->lane->now_us;
     part->under_way++;
     part->begun_bytes += bytes;
@@ -661,7 +674,8 @@ nigh_status lane_region_posts_init(struct lane_regions *at)
     at->peers = calloc(at->ranks + 1, sizeof(*at->peers));
     at->seats = calloc(seats, sizeof(*at->seats)); /* touched as they are used */
     at->staged = calloc(config->max_sessions, sizeof(*at->staged));
-    if (at->peers == NULL || at->seats == NULL || at->staged == NULL)
+    at->asked_pushes = calloc((size_t)config->max_sessions * at->ranks, sizeof(*at->asked_pushes));
+    if (at->peers == NULL || at->seats == NULL || at->staged == NULL || at->asked_pushes == NULL)
         return NIGH_NO_RESOURCES;
     list_init(&at->peers_waiting);
     qos_init(&at->qos, config->region_qos, at->lane->now_us);
@@ -684,4 +698,5 @@ void lane_region_posts_fini(struct lane_regions *at)
     free(at->peers);
     free(at->seats);
     free(at->staged);
+    free(at->asked_pushes);
 }

@@ -52,6 +52,40 @@ bool lane_region_push_source(struct lane_regions *at, uint32_t slot,
            source->place.node != lane_regions_self(at->lane) && source->place.node < at->ranks;
 }
 
+static uint32_t *own_pushes(const struct lane_regions *at, uint32_t slot, uint32_t rank)
+{
+    return &at->asked_pushes[(size_t)slot * at->ranks + rank];
+}
+
+/* One has another as long as it has fewer than are free, as of buffers (lane_region_bytes.c). */
+bool lane_region_may_push(const struct lane_regions *at, uint32_t slot, uint32_t rank)
+{
+    uint32_t most = lane_region_puts(at), all = at->peers[rank].pushes;
+
+    return all < most && *own_pushes(at, slot, rank) < most - all;
+}
+
+void lane_region_pushes_leave(struct lane_regions *at, uint32_t slot)
+{
+    memset(own_pushes(at, slot, 0), 0, at->ranks * sizeof(*at->asked_pushes));
+}
+
+static void count_push(struct lane_regions *at, struct region_part *part, uint32_t rank)
+{
+    at->peers[rank].pushes++;
+    (*own_pushes(at, part->io->slot, rank))++;
+    part->asked_of = &at->peers[rank];
+}
+
+static void push_ended(struct lane_regions *at, struct region_part *part)
+{
+    uint32_t rank = (uint32_t)(part->asked_of - at->peers);
+
+    part->asked_of->pushes--;
+    if (!part->io->is_left)
+        (*own_pushes(at, part->io->slot, rank))--;
+}
+
 /* What S says of it; a status that it need not say counts as the end of a link. */
 static void on_pushed(void *context, nigh_status status, const uint8_t *payload, uint32_t bytes,
                       uint64_t now_us)
@@ -62,7 +96,7 @@ static void on_pushed(void *context, nigh_status status, const uint8_t *payload,
     uint64_t landed = 0;
 
     (void)now_us;
-    part->asked_of->pushes--;
+    push_ended(at, part);
     if (bytes == REGION_PUSHED_BYTES)
         landed = bytes_get_u64(payload);
     if (status == NIGH_UNSUPPORTED)
@@ -87,9 +121,7 @@ nigh_status lane_region_push(struct lane_regions *at, struct region_part *part)
     struct region_source source;
     uint8_t bytes[REGION_PUSH_BYTES];
     struct rpc_piece said = {.data = bytes};
-    struct region_peer *peer;
     struct link *link;
-    nigh_status status;
 
     if (part->io->is_told)
         return NIGH_CANCELED;
@@ -98,22 +130,18 @@ nigh_status lane_region_push(struct lane_regions *at, struct region_part *part)
         source.left_bytes < push.bytes || there == NULL)
         return NIGH_ELSEWHERE;
     link = lane_regions_link(at, source.place.node);
-    if (link == NULL || link_is_failing(link))
+    if (link == NULL || link_is_failing(link) ||
+        !lane_region_may_push(at, part->io->slot, source.place.node))
         return NIGH_ELSEWHERE;
-    peer = &at->peers[source.place.node];
-    if (peer->pushes >= lane_region_puts(at))
-        return NIGH_OVERLOADED;
     push.incarnation = link_peer_incarnation(there);
     spot_of(source.region, source.chunk, source.offset_bytes, source.place.handle, &push.from);
     spot_of(part->io->op.region, part->post.piece.chunk,
             part->post.piece.offset_bytes + part->begun_bytes, part->post.place.handle, &push.to);
     said.bytes = (uint32_t)region_push_encode(&push, bytes);
-    status = rpc_call(link_calls(link), CALLS_METHOD_REGION_PUSH, &said, 1, UINT64_MAX,
-                      at->lane->now_us, on_pushed, part, NULL);
-    if (status != NIGH_OK)
-        return status == NIGH_BUSY ? NIGH_OVERLOADED : NIGH_ELSEWHERE;
-    peer->pushes++;
-    part->asked_of = peer;
+    if (rpc_call(link_calls(link), CALLS_METHOD_REGION_PUSH, &said, 1, UINT64_MAX, at->lane->now_us,
+                 on_pushed, part, NULL) != NIGH_OK)
+        return NIGH_ELSEWHERE;
+    count_push(at, part, source.place.node);
     at->has_said = true;
     return NIGH_OK;
 }

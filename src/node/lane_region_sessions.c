@@ -138,6 +138,7 @@ void lane_regions_forget(struct lane *lane, uint32_t slot, bool for_good)
     lane_regions_tell(at);
     session_shares_leave(&at->shares, slot);
     lane_region_staging_leave(at, slot);
+    lane_region_pushes_leave(at, slot);
     if (for_good && handles != NULL) {
         free(handles->places);
         free(at->sessions[slot]);

@@ -106,6 +106,8 @@ struct region_io {
     struct region_chunks failed_chunks;
     struct list landed; /* parts that were refused behind their first pieces, and go on */
     struct region_use *use;
+    struct region_use *from_use; /* of what is pushed: its source's, which it is under way of, too;
+                                    NULL: it is not */
     uint32_t slot, begun, cookie;
     enum session_region_what what;
     bool is_told;    /* the session was told how it ended */
@@ -453,6 +455,7 @@ struct lane_regions {
     /* lane_region_news.c */
     struct list news; /* regions whose hearers are yet to be told */
     /* lane_region_pushes.c */
+    uint32_t *asked_pushes; /* by slot and rank: of region_peer.pushes, a session's */
     struct list pushes;
     uint32_t push_count;
     bool pushes_due; /* some may go on */
@@ -712,8 +715,10 @@ void lane_region_copies_fini(struct lane_regions *at);
 bool lane_region_push_source(struct lane_regions *at, uint32_t slot,
                              const struct region_copy_side *from, uint64_t offset_bytes,
                              struct region_source *source);
-/* Asks the node of a part's source to write it; lane_region_part_pushed follows. NIGH_OVERLOADED:
- * not now; NIGH_ELSEWHERE: it cannot be. */
+/* Whether a session may ask one more of a node. */
+bool lane_region_may_push(const struct lane_regions *at, uint32_t slot, uint32_t rank);
+/* Asks the node of a part's source to write it; lane_region_part_pushed follows. NIGH_ELSEWHERE: it
+ * cannot be, or not now. */
 nigh_status lane_region_push(struct lane_regions *at, struct region_part *part);
 /* Calls of each sort to one node under way, at most. */
 static inline uint32_t lane_region_puts(const struct lane_regions *at)
@@ -723,6 +728,8 @@ static inline uint32_t lane_region_puts(const struct lane_regions *at)
 /* True: some went on. */
 bool lane_region_pushes_turn(struct lane_regions *at);
 void lane_region_pushes_retry(struct lane_regions *at);
+/* The session is over: what it has asked for is not of who has the slot next. */
+void lane_region_pushes_leave(struct lane_regions *at, uint32_t slot);
 void lane_region_pushes_link_down(struct lane_regions *at, const struct link *link);
 void lane_region_pushes_fini(struct lane_regions *at);
 /* Where both sides of what a member asks are here. NIGH_ELSEWHERE: the source is not, by this

@@ -60,7 +60,8 @@ struct region_mapping {
     uint32_t op_count;
     uint32_t answers; /* of the home, so far */
     uint32_t home;    /* REGION_NOBODY: not known */
-    bool is_gone;     /* freed, or another region has its name */
+    bool is_gone;     /* nothing more is asked of the home: */
+    bool is_freed;    /* so it says, or another region has its name; else it could not tell */
     bool is_stale;    /* the home is to be asked, or was */
     bool is_asked;
     struct region_chunks ended; /* where they lay is an incarnation that has ended */

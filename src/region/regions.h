@@ -70,7 +70,7 @@ struct regions_shell {
     void (*wanted)(void *context, struct regions_hold *hold);
     /* As region_barrier_shell.passed. */
     void (*passed)(void *context, struct regions_party *party, nigh_status status);
-    /* The home has told of a region that is open here: region_known, or region_is_gone. NULL:
+    /* The home has told of a region that is open here: region_known, or region_is_freed. NULL:
      * nobody minds. */
     void (*told)(void *context, struct region *region);
 };
@@ -207,7 +207,7 @@ bool region_place(const struct region *region, uint32_t chunk, struct region_pla
 /* A name that has a machine here, for region_data; NULL: it has none. */
 struct region *regions_look(struct regions *regions, const char *name, uint32_t name_bytes);
 /* It was freed, or another has its name. */
-bool region_is_gone(const struct region *region);
+bool region_is_freed(const struct region *region);
 struct region_hearers *region_hearers(struct region *region);
 /* A place for the shell's memory of its chunks. */
 void *region_data(const struct region *region);

@@ -178,9 +178,9 @@ struct region *regions_look(struct regions *regions, const char *name, uint32_t 
     return regions_find(regions, name, name_bytes);
 }
 
-bool region_is_gone(const struct region *region)
+bool region_is_freed(const struct region *region)
 {
-    return region->mapping->is_gone;
+    return region->mapping->is_freed;
 }
 
 struct region_hearers *region_hearers(struct region *region)

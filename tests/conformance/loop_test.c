@@ -21,23 +21,6 @@ static struct world_end *loop(struct world *world, uint32_t fabric)
     return can ? end : NULL;
 }
 
-static nigh_status post_word(struct world_end *end, enum fabric_op op, uint64_t tag,
-                             const struct world_area *here, struct fabric_remote remote,
-                             uint64_t operand, uint64_t compare)
-{
-    struct fabric_slice slice = area_slice(here, 8 * tag, sizeof(uint64_t));
-    const struct fabric_work work = {.op = op,
-                                     .flags = FABRIC_SIGNALLED,
-                                     .tag = tag,
-                                     .slices = &slice,
-                                     .slice_count = 1,
-                                     .remote = remote,
-                                     .operand = operand,
-                                     .compare = compare};
-
-    return end_post(end, &work);
-}
-
 /* F70: bytes, and words, of the own fabric, by keys. */
 static void test_a_loop_reaches_its_own_fabric(void **state)
 {
@@ -60,11 +43,13 @@ static void test_a_loop_reaches_its_own_fabric(void **state)
     if (!world_can(world, FABRIC_CAN_ATOMICS))
         return;
     memset(to->bytes + 48 * KIB, 0, 8);
-    assert_int_equal(post_word(end, FABRIC_FETCH_ADD, 3, from, area_remote(to, 48 * KIB), 5, 0),
-                     NIGH_OK);
+    assert_int_equal(
+        end_post_atomic(end, FABRIC_FETCH_ADD, 3, from, 8 * 3, area_remote(to, 48 * KIB), 5, 0),
+        NIGH_OK);
     assert_int_equal(end_wait(end, 3), NIGH_OK);
-    assert_int_equal(post_word(end, FABRIC_COMPARE_SWAP, 4, from, area_remote(to, 48 * KIB), 9, 5),
-                     NIGH_OK);
+    assert_int_equal(
+        end_post_atomic(end, FABRIC_COMPARE_SWAP, 4, from, 8 * 4, area_remote(to, 48 * KIB), 9, 5),
+        NIGH_OK);
     assert_int_equal(end_wait(end, 4), NIGH_OK);
     assert_int_equal(area_u64(from, 24), 0);
     assert_int_equal(area_u64(from, 32), 5);
@@ -96,8 +81,8 @@ static void test_a_loop_is_one_of_the_peers(void **state)
         more = false;
         for (uint32_t i = 0; i < 2; i++) {
             for (; posted[i] < EACH && posted[i] - end[i]->logged < WINDOW; posted[i]++)
-                assert_int_equal(post_word(end[i], FABRIC_FETCH_ADD, posted[i], here[i],
-                                           area_remote(there, 8), 1, 0),
+                assert_int_equal(end_post_atomic(end[i], FABRIC_FETCH_ADD, posted[i], here[i],
+                                                 8 * posted[i], area_remote(there, 8), 1, 0),
                                  NIGH_OK);
             more = more || end[i]->logged < EACH;
         }

@@ -1429,7 +1429,7 @@ static void many_regions_come_and_go(void **state)
 /* ---- large ---------------------------------------------------------------- */
 
 #define LARGE_CHUNK  (2 * MIB)
-#define LARGE_CHUNKS UINT64_C(75) /* 50 MiB at each node, of 64 */
+#define LARGE_CHUNKS UINT64_C(96) /* all that there is room for at each node: 64 MiB */
 
 static bool have_no_chunks(const struct world *world)
 {

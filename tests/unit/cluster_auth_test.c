@@ -21,6 +21,7 @@ enum kind {
 #define HELLO_BYTES        64u
 #define CHALLENGE_BYTES    96u
 #define PROOF_BYTES        40u
+#define OFFER_SPACES       20u /* where that word lies */
 #define OFFER_BYTES(lanes) (112u + (lanes)*AUTH_ADDRESS_BYTES + AUTH_PROOF_BYTES)
 
 static const uint8_t key_one[AUTH_KEY_BYTES] = {1, 2, 3};
@@ -114,6 +115,8 @@ static void check_done(const struct pair *pair)
 {
     assert_int_equal(pair->dialler.state, AUTH_DONE);
     assert_int_equal(pair->acceptor.state, AUTH_DONE);
+    assert_int_equal(pair->dialler.version, AUTH_VERSION_MAX);
+    assert_int_equal(pair->acceptor.version, AUTH_VERSION_MAX);
     assert_memory_equal(&pair->dialler.peer, &pair->identities[1], sizeof(struct auth_identity));
     assert_memory_equal(&pair->acceptor.peer, &pair->identities[0], sizeof(struct auth_identity));
     assert_memory_equal(&pair->dialler.offer, &pair->offers[1], sizeof(struct auth_offer));
@@ -388,6 +391,37 @@ static void the_common_version_is_spoken(void **state)
     auth_input(&pair.dialler, message, count);
     assert_int_equal(pair.dialler.state, AUTH_REFUSED);
     assert_int_equal(pair.dialler.status, NIGH_VERSION);
+}
+
+static void spaces_are_offered(void **state)
+{
+    (void)state;
+    for (uint32_t served = 0; served < 4; served++) {
+        struct pair pair;
+
+        pair_default(&pair);
+        pair.offers[0].space_endpoints = served % 2;
+        pair.offers[1].space_endpoints = served / 2;
+        pair_begin(&pair);
+        run(&pair, AUTH_MESSAGE_BYTES);
+        check_done(&pair);
+        assert_int_equal(pair.acceptor.offer.space_endpoints, served % 2);
+        assert_int_equal(pair.dialler.offer.space_endpoints, served / 2);
+        assert_int_equal(pair.acceptor.in[OFFER_SPACES], served % 2);
+    }
+}
+
+static void more_than_one_endpoint_for_spaces_is_nonsense(void **state)
+{
+    (void)state;
+    struct pair pair;
+
+    pair_default(&pair);
+    pair.offers[0].space_endpoints = 2;
+    pair_begin(&pair);
+    run(&pair, AUTH_MESSAGE_BYTES);
+    assert_int_equal(pair.acceptor.state, AUTH_REFUSED);
+    assert_int_equal(pair.acceptor.status, NIGH_PROTOCOL);
 }
 
 /* ---- attackers without the key -------------------------------------------- */
@@ -748,6 +782,8 @@ int main(void)
         cmocka_unit_test(wrong_ranks_are_refused),
         cmocka_unit_test(other_versions_are_refused),
         cmocka_unit_test(the_common_version_is_spoken),
+        cmocka_unit_test(spaces_are_offered),
+        cmocka_unit_test(more_than_one_endpoint_for_spaces_is_nonsense),
         cmocka_unit_test(a_replay_is_refused),
         cmocka_unit_test(every_changed_byte_is_refused),
         cmocka_unit_test(reflection_is_refused),

@@ -750,6 +750,47 @@ static void a_stale_own_key_costs_its_endpoint_alone(void **state)
     assert_true(lost > 0);
 }
 
+/* Asks for two more. */
+static void on_word_and_more(void *context, nigh_status status, uint64_t old, uint64_t now_us)
+{
+    struct op *op = context;
+
+    on_word(op, status, old, now_us);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(ask_own(op->node, remote_of(op->node, 72), new_op(op->node)), NIGH_OK);
+    }
+}
+
+/* Who is told of an end begins more at once: that is of the next endpoint, and ends with it. */
+static void what_begins_as_others_end_goes_on(void **state)
+{
+    enum {
+        FIRST = 4
+    };
+    struct sim_options options = {.seed = 3};
+    struct world *world = world_open(&options);
+    struct node *own = world->nodes[0];
+    struct op *served = add_own(own, 64);
+
+    (void)state;
+    pass(world, 100000); /* the next one is made at once */
+    assert_int_equal(served->status, NIGH_OK);
+    for (uint32_t n = 0; n < FIRST; n++) {
+        assert_int_equal(links_fetch_add(own->links, remote_of(own, 64), 1, on_word_and_more,
+                                         new_op(own), sim_now_us(world->sim)),
+                         NIGH_OK);
+    }
+    link_loop_fail(own->links, NIGH_DENIED);
+    pass(world, 100000);
+    assert_int_equal(own->op_count, 1 + 3 * FIRST);
+    for (uint32_t n = 1; n < own->op_count; n++) {
+        assert_int_equal(own->ops[n].ends, 1);
+        assert_int_equal(own->ops[n].status, n <= FIRST ? NIGH_PEER_LOST : NIGH_OK);
+    }
+    assert_int_equal(word_at(own, 72), 2 * FIRST);
+    world_close(world);
+}
+
 /* One that never serves is not made at each use. */
 static void in_vain_it_is_made_ever_later(void **state)
 {
@@ -1372,6 +1413,7 @@ int main(void)
         cmocka_unit_test(own_words_are_the_peers_too),
         cmocka_unit_test(a_stale_own_key_costs_its_endpoint_alone),
         cmocka_unit_test(in_vain_it_is_made_ever_later),
+        cmocka_unit_test(what_begins_as_others_end_goes_on),
         cmocka_unit_test(own_words_have_a_bound),
         cmocka_unit_test(who_does_not_let_peers_write),
         cmocka_unit_test(a_stale_key_costs_its_endpoint_alone),

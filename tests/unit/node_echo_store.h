@@ -58,6 +58,8 @@ extern struct echo_turns echo_turns;
 
 /* To any node, from its lane to ours; NULL: no link is up. */
 extern struct rpc *echo_channel;
+/* What a channel takes, as exchange_users_places says. */
+extern uint32_t echo_places;
 /* What exchange_lane_links gives. */
 extern struct links *echo_links;
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/blake.h"
+#include "base/bytes.h"
 #include "fabric/sim/sim.h"
 #include "node/lane_regions.h"
 #include "node_echo_store.h"
@@ -94,6 +95,8 @@ static struct {
     const struct members *alone; /* the lane's own */
 } linked;
 
+static void (*undo)(void); /* what a test that fails leaves; NULL: nothing */
+
 /* What is under way over it ends. */
 static void link_end(void)
 {
@@ -112,6 +115,9 @@ static void link_end(void)
 static int tear_down(void **state)
 {
     (void)state;
+    if (undo != NULL) {
+        undo();
+    }
     if (linked.sim != NULL) {
         link_end();
     }
@@ -167,6 +173,18 @@ static bool has_ended(uint32_t slot)
 {
     turn();
     return completed(slot) == atomic_load(&ring_of(slot)->sq_tail.value);
+}
+
+static struct session_cqe last_of(uint32_t slot)
+{
+    return ring_of(slot)->cq[(completed(slot) - 1) % LIMIT_RING_ENTRIES];
+}
+
+static void pass(uint32_t turns)
+{
+    for (uint32_t n = 0; n < turns; n++) {
+        turn();
+    }
 }
 
 /* Submits one, and waits until all have ended: others may have been left before it. */
@@ -1275,6 +1293,40 @@ static void who_has_it_open_is_told(void **state)
     echo_hears_regions = 0;
 }
 
+/* Its home takes nobody more. */
+static void home_is_full(const char *name)
+{
+    struct region_mapping *mapping = regions_find(lane->regions->regions, name, 1)->mapping;
+
+    region_mapping_take(mapping, &(struct region_message){.kind = REGION_MAPPED,
+                                                          .peer = mapping->home,
+                                                          .status = NIGH_LIMIT});
+}
+
+/* A home that cannot tell of a region has not freed it; what it does then is told when it can. */
+static void a_home_that_is_full_frees_nothing(void **state)
+{
+    uint32_t before = told(0);
+    uint64_t handle;
+
+    (void)state;
+    echo_hears_regions = 1;
+    assert_int_equal(create(0, "r", 4096), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &handle), NIGH_OK);
+    home_is_full("r");
+    pass(10);
+    assert_int_equal(told(0), before);
+    assert_int_equal(write_some(0, handle, 0, 8), NIGH_OK);
+    pass(10);
+    assert_int_equal(told(0), before);
+    home_is_full("r");
+    assert_int_equal(ask(0, a_question(SESSION_REGION_FREE, handle, 0, 0)).status, NIGH_OK);
+    assert_int_equal(write_some(0, handle, 0, 8), NIGH_NOT_FOUND);
+    assert_true(SUPPORT_WAIT(is_told(0, before + 1), WAIT_MS));
+    assert_int_equal(last_told(0).kind_meta, NIGH_EVENT_REGION_FREED);
+    echo_hears_regions = 0;
+}
+
 static uint32_t tells_some(uint32_t slot)
 {
     uint32_t before = told(slot);
@@ -1797,12 +1849,49 @@ static void a_free_waits_for_no_memory(void **state)
 
 /* ---- a link to others ----------------------------------------------------- */
 
+/* What others are asked, who answer when a test says so. */
+static struct {
+    struct link *link;
+    uint64_t calls[LIMIT_REGION_PUTS * 2];
+    uint64_t bytes[LIMIT_REGION_PUTS * 2];
+    uint32_t count;
+} asked;
+
+static void on_asked(void *context, struct link *link, const struct rpc_request *request,
+                     uint64_t at_us)
+{
+    struct region_push push;
+
+    (void)context;
+    (void)at_us;
+    assert_int_equal(request->method, CALLS_METHOD_REGION_PUSH);
+    assert_int_equal(region_push_decode(request->payload, request->bytes, &push), NIGH_OK);
+    assert_true(asked.count < ARRAY_LENGTH(asked.calls));
+    asked.link = link;
+    asked.bytes[asked.count] = push.bytes;
+    asked.calls[asked.count++] = request->call;
+}
+
+/* All that was asked for was done. */
+static void answer_asked(void)
+{
+    uint8_t bytes[REGION_PUSHED_BYTES];
+    struct rpc_piece said = {.data = bytes, .bytes = sizeof(bytes)};
+
+    while (asked.count > 0) {
+        asked.count--;
+        bytes_put_u64(bytes, asked.bytes[asked.count]);
+        rpc_reply(link_calls(asked.link), asked.calls[asked.count], NIGH_OK, &said, 1);
+    }
+}
+
 static void side_begin(struct support_side *side, uint32_t rank)
 {
     const struct links_shell shell = {.context = side,
                                       .up = support_side_up,
                                       .down = support_side_down,
                                       .request = support_no_request,
+                                      .called = on_asked,
                                       .bulk = support_no_bulk};
     struct links_config config = {
         .rank = rank,
@@ -1810,6 +1899,7 @@ static void side_begin(struct support_side *side, uint32_t rank)
         .lanes = 1,
         .nodes = 2,
         .rpc = {.requests = 4, .calls = 4, .queue = 1, .payload_bytes = 200},
+        .calls = {.requests = 32, .calls = 32, .queue = 1, .payload_bytes = REGION_PUSH_BYTES},
         .waits = 4,
         .bulk_receives = 4,
         .bulk_bytes = 1024,
@@ -2029,11 +2119,32 @@ static struct region_chunk *chunk_of(const char *name)
 static struct {
     struct region_peer peers[ROUND + 1], *peers_before;
     struct turns_seat seats[SLOTS * (ROUND + 1) * QOS_CLASSES], *seats_before;
+    uint32_t asked_pushes[SLOTS * ROUND], *asked_before;
     struct region_chunk chunks_before[ROUND];
     struct fabric_memory *memory;
     uint8_t bytes[4096];
     uint8_t *kept; /* buffers */
 } around;
+
+/* Also where it is away no more. */
+static void round_end(void)
+{
+    struct lane_regions *at = lane->regions;
+
+    undo = NULL;
+    if (lane->config.fabric != NULL) {
+        away_end();
+    }
+    at->peers = around.peers_before;
+    at->seats = around.seats_before;
+    at->asked_pushes = around.asked_before;
+    at->ranks = 1;
+    for (uint32_t n = 0; n < ROUND; n++) {
+        *chunk_of(round_names[n]) = around.chunks_before[n];
+    }
+    fabric_memory_deregister(linked.there.fabric, around.memory);
+    link_end();
+}
 
 static void round_begin(void)
 {
@@ -2044,7 +2155,8 @@ static void round_begin(void)
     linked.members.self = ROUND;
     memset(&around, 0, sizeof(around));
     assert_int_equal(fabric_memory_register(linked.there.fabric, around.bytes, sizeof around.bytes,
-                                            FABRIC_HOST, FABRIC_REMOTE_WRITE, &around.memory),
+                                            FABRIC_HOST, FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE,
+                                            &around.memory),
                      NIGH_OK);
     for (uint32_t n = 0; n < ROUND; n++) {
         struct region_chunk *chunk = chunk_of(round_names[n]);
@@ -2063,25 +2175,13 @@ static void round_begin(void)
     }
     around.peers_before = at->peers;
     around.seats_before = at->seats;
+    around.asked_before = at->asked_pushes;
     at->peers = around.peers;
     at->seats = around.seats;
+    at->asked_pushes = around.asked_pushes;
     at->ranks = ROUND;
     away_begin(0);
-}
-
-static void round_end(void)
-{
-    struct lane_regions *at = lane->regions;
-
-    away_end();
-    at->peers = around.peers_before;
-    at->seats = around.seats_before;
-    at->ranks = 1;
-    for (uint32_t n = 0; n < ROUND; n++) {
-        *chunk_of(round_names[n]) = around.chunks_before[n];
-    }
-    fabric_memory_deregister(linked.there.fabric, around.memory);
-    link_end();
+    undo = round_end;
 }
 
 static void put_writes(uint32_t slot, uint64_t number, uint32_t count)
@@ -2222,6 +2322,156 @@ static void a_lock_in_doubt_goes_on_behind_a_fence(void **state)
     }
 }
 
+/* ---- copies between others ------------------------------------------------- */
+
+/* "x", "y" and "z", each a chunk, as regions of slots 0 to `slots`. */
+static void round_open(uint32_t slots, uint64_t size_bytes, uint64_t handles[SLOTS][ROUND])
+{
+    for (uint32_t n = 0; n < ROUND; n++) {
+        assert_int_equal(create(0, round_names[n], size_bytes), NIGH_OK);
+        for (uint32_t slot = 0; slot < slots; slot++) {
+            assert_int_equal(open_region(slot, round_names[n], REGION_ALL, &handles[slot][n]),
+                             NIGH_OK);
+            assert_int_equal(write_some(slot, handles[slot][n], 0, 8), NIGH_OK);
+        }
+    }
+    echo_places = 4 * LIMIT_REGION_PUTS;
+    memset(&asked, 0, sizeof(asked));
+}
+
+/* From where it is to where it is to be, neither of them here. */
+static void put_copy(uint32_t slot, uint64_t to, uint64_t from, uint64_t bytes)
+{
+    struct session_sqe sqe = a_copy(to, 0, from, 0, bytes);
+
+    put(slot, &sqe);
+    (void)lane_serve(lane, slot);
+}
+
+/* A lock on what a copy reads, whose node is asked to bring it elsewhere, and stands still: its
+ * term is over, or its session closes it, and nobody else has it before that has ended, and is no
+ * copy. */
+static void a_lock_stays_while_its_region_is_pushed(void **state)
+{
+    struct session_region_lock lock = {.number = 5, .mode = SESSION_REGION_SHARED, .term_us = 100};
+    uint64_t handles[SLOTS][ROUND], held;
+    struct session_sqe sqe;
+    struct session_cqe cqe;
+
+    (void)state;
+    round_open(2, 4096, handles);
+    for (uint32_t way = 0; way < 2; way++) {
+        bool is_closed = way == 1;
+        uint32_t before;
+
+        memcpy(memory, &lock, sizeof(lock));
+        cqe = ask(0, a_question(SESSION_REGION_LOCK, handles[0][1], REGION_READ, sizeof(lock)));
+        assert_int_equal(cqe.status, NIGH_OK);
+        held = cqe.generation;
+        before = completed(0);
+        round_begin();
+        put_copy(0, handles[0][0], held, 64);
+        links_pass(100);
+        away_end();
+        assert_int_equal(asked.count, 1);
+        sqe = a_lock(handles[1][1]);
+        submit(1, &sqe);
+        pass(5);
+        assert_false(has_ended(1));
+        if (is_closed) {
+            sqe = a_question(SESSION_REGION_CLOSE, held, 0, 0);
+            submit(0, &sqe);
+        } else {
+            now_us += lock.term_us;
+        }
+        pass(20);
+        assert_false(has_ended(1));
+        assert_int_equal(completed(0), before + is_closed);
+        answer_asked();
+        links_pass(100);
+        assert_true(SUPPORT_WAIT(has_ended(1), WAIT_MS));
+        assert_true(SUPPORT_WAIT(completed(0) == before + 1 + is_closed, WAIT_MS));
+        assert_int_equal(last_of(0).status, is_closed ? NIGH_CANCELED : NIGH_LOCK_LOST);
+        round_end();
+        let_go(1, last_of(1).generation);
+        if (!is_closed) {
+            assert_int_equal(ask(0, a_question(SESSION_REGION_CLOSE, held, 0, 0)).status,
+                             NIGH_LOCK_LOST);
+        }
+    }
+}
+
+/* Nodes that are asked to bring something to another stand still: what else goes to that one goes.
+ */
+static void who_is_asked_stops_nothing_of_others(void **state)
+{
+    uint64_t handles[SLOTS][ROUND];
+    uint32_t before;
+
+    (void)state;
+    round_open(2, 2 * LIMIT_REGION_COPY_BYTES, handles);
+    round_begin();
+    around.peers[0].windows[QOS_HIGH].most_bytes = 4 * LIMIT_REGION_COPY_BYTES;
+    for (uint32_t n = 0; n < 4; n++) {
+        put_copy(0, handles[0][0], handles[0][1 + n % 2], LIMIT_REGION_COPY_BYTES);
+    }
+    links_pass(100);
+    assert_int_equal(asked.count, 4);
+    before = completed(1);
+    put_writes(1, handles[1][0], 1);
+    links_pass(200);
+    assert_int_equal(completed(1), before + 1);
+    assert_int_equal(last_of(1).status, NIGH_OK);
+    answer_asked();
+    links_pass(100);
+    assert_int_equal(around.peers[0].windows[QOS_HIGH].under_way_bytes, 0);
+    assert_int_equal(lane->regions->qos.high_under_way, 0);
+    round_end();
+    assert_true(SUPPORT_WAIT(has_ended(0), WAIT_MS));
+    assert_int_equal(last_of(0).status, NIGH_OK);
+}
+
+/* Who asks much of a node that stands still leaves places there to others, waits for none, and
+ * leaves none of its own to who has its slot next. */
+static void who_asks_leaves_places_to_others(void **state)
+{
+    static const uint32_t had[] = {8, 12};
+    uint64_t handles[SLOTS][ROUND];
+    struct lane_regions *at = lane->regions;
+
+    (void)state;
+    round_open(ARRAY_LENGTH(had), 4096, handles);
+    round_begin();
+    for (uint32_t slot = 0; slot < ARRAY_LENGTH(had); slot++) {
+        uint32_t before = completed(slot), stay = had[slot] - asked.count;
+
+        for (uint32_t n = 0; n < LIMIT_REGION_PUTS + 4; n++) {
+            put_copy(slot, handles[slot][0], handles[slot][1], 8);
+        }
+        put_writes(slot, handles[slot][0], 1);
+        for (uint32_t n = 0; n < 300; n++) {
+            links_pass(1);
+            (void)lane_region_copies_turn(at);
+        }
+        assert_int_equal(asked.count, had[slot]);
+        assert_int_equal(completed(slot) - before, LIMIT_REGION_PUTS + 5 - stay);
+        assert_int_equal(last_of(slot).status, NIGH_OK);
+    }
+    away_end();
+    lane_session_close(lane, 0);
+    open_session(0);
+    assert_int_equal(around.asked_pushes[1], 0);
+    answer_asked();
+    links_pass(100);
+    pass(5);
+    for (uint32_t n = 0; n < ARRAY_LENGTH(around.asked_pushes); n++) {
+        assert_int_equal(around.asked_pushes[n], 0);
+    }
+    assert_int_equal(around.peers[1].pushes, 0);
+    assert_true(has_ended(1));
+    round_end();
+}
+
 /* ---- what has landed ------------------------------------------------------ */
 
 static uint8_t byte_at(uint32_t slot, uint64_t number, uint64_t offset)
@@ -2357,11 +2607,6 @@ static void what_has_landed_elsewhere_stays_there(void **state)
 
 /* ---- words of this node ---------------------------------------------------- */
 
-static struct session_cqe last_of(uint32_t slot)
-{
-    return ring_of(slot)->cq[(completed(slot) - 1) % LIMIT_RING_ENTRIES];
-}
-
 /* Beside peers, over a fabric whose atomics are the processor's, too, or are not. `closed`: its
  * chunk is not open any more, and who asks does not know it yet. What it found. */
 static uint64_t change_word(struct session_sqe *sqe, const char *name, uint32_t caps, bool closed)
@@ -2470,13 +2715,6 @@ static void put_lock(uint32_t slot, uint64_t handle, uint64_t number)
     sqe.offset = OFFSET + at;
     sqe.cookie = (uint32_t)number;
     put(slot, &sqe);
-}
-
-static void pass(uint32_t turns)
-{
-    for (uint32_t n = 0; n < turns; n++) {
-        turn();
-    }
 }
 
 /* Of the last `count` completions, those of this status. */
@@ -3128,6 +3366,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_map_is_its_sessions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_brought_needs_a_handle, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_has_it_open_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_home_that_is_full_frees_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_are_told_in_turns, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_revoke_leaves_who_has_it_mapped_behind, set_up,
                                         tear_down),
@@ -3147,6 +3386,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_revoke_waits_for_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_free_waits_for_no_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lock_in_doubt_goes_on_behind_a_fence, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_lock_stays_while_its_region_is_pushed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_is_asked_stops_nothing_of_others, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_asks_leaves_places_to_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_landed_is_not_written_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_landed_elsewhere_stays_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(own_words_go_the_way_of_peers, set_up, tear_down),
