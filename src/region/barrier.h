@@ -52,7 +52,8 @@ void region_barriers_init(struct region_barriers *barriers,
 void region_barriers_end(struct region_barriers *barriers, nigh_status status);
 
 /* Arrives, and takes part from then on; in one barrier at a time. shell.passed follows, perhaps
- * within. NIGH_BUSY: it waits already; NIGH_LIMIT: too many barriers; NIGH_NO_RESOURCES. */
+ * within. NIGH_BUSY: it waits already; NIGH_NOT_FOUND: the region was freed; NIGH_LIMIT: too many
+ * barriers; NIGH_NO_RESOURCES. */
 nigh_status region_barrier_arrive(struct region_barriers *barriers,
                                   const struct region_version *birth, uint64_t number,
                                   uint32_t parties, struct region_party *party);
@@ -74,6 +75,8 @@ void region_barriers_place(struct region_barriers *barriers, uint32_t parent, ui
 
 /* The link to a member is up, or up again, and both go by this view. */
 void region_barriers_link(struct region_barriers *barriers, uint32_t rank);
+/* It is not: who is there next may be another, of the same rank. */
+void region_barriers_unlink(struct region_barriers *barriers, uint32_t rank);
 void region_barriers_dead(struct region_barriers *barriers, uint32_t rank);
 
 /* Of the root: whether barriers may pass, of the region of this birth; others have none. All who

@@ -492,9 +492,11 @@ static bool is_barrier_sound(const struct region_message *message)
     case REGION_KNOWN:
         return !region_version_is_none(&message->base) && barrier->round == 0 && !has_arrivals &&
                barrier->latest < UINT64_MAX / 2;
-    case REGION_PASSED:
     case REGION_NOTED:
-        return !barrier->is_part && !has_arrivals && barrier->latest == 0 &&
+    case REGION_PASSED:
+        return (message->kind == REGION_PASSED || message->status == NIGH_OK ||
+                message->status == NIGH_NOT_FOUND || message->status == NIGH_LIMIT) &&
+               !barrier->is_part && !has_arrivals && barrier->latest == 0 &&
                barrier->round < UINT64_MAX / 2;
     default: return true;
     }
