@@ -153,6 +153,13 @@ static void tell_dead(uint32_t rank, uint32_t dead)
     region_barriers_dead(&world.nodes[rank], dead);
 }
 
+static void tell_dead_all(uint32_t dead)
+{
+    for (uint32_t rank = 0; rank < NODES; rank++) {
+        tell_dead(rank, dead);
+    }
+}
+
 static void link_both(uint32_t a, uint32_t b)
 {
     if (!world.is_dead[a] && !world.is_dead[b]) {
@@ -259,6 +266,10 @@ static void end(void)
 static void break_link(uint32_t a, uint32_t b)
 {
     world.channels[a][b].count = world.channels[b][a].count = 0;
+    if (!world.is_dead[a] && !world.is_dead[b]) {
+        region_barriers_unlink(&world.nodes[a], b);
+        region_barriers_unlink(&world.nodes[b], a);
+    }
     link_both(a, b);
 }
 
@@ -548,9 +559,7 @@ static void a_node_that_dies_is_waited_for_by_nobody(void **state)
     }
     deliver_all();
     kill(dead);
-    for (uint32_t rank = 0; rank < NODES; rank++) {
-        tell_dead(rank, dead);
-    }
+    tell_dead_all(dead);
     deliver_all();
     for (uint32_t n = 0; n + 1 < PARTIES; n++) {
         assert_false(world.members[n].waits);
@@ -571,15 +580,165 @@ static void who_died_as_the_tree_changed_is_waited_for_by_nobody(void **state)
     arrive(&world.members[1], 9, 3);
     deliver_all();
     kill(dead);
-    for (uint32_t rank = 0; rank < NODES; rank++) {
-        tell_dead(rank, dead);
-    }
+    tell_dead_all(dead);
     world.is_member[dead] = false;
     world.root = 6;
     place_all();
     open_root();
     deliver_all();
     assert_int_equal(world.members[0].status, NIGH_PEER_LOST);
+    end();
+}
+
+/* Of two parties one is at a node that dies, as which it is known above it, in the tree of home 0.
+ */
+static void begin_two(uint32_t node, uint32_t other)
+{
+    begin_spread();
+    world.members[0].node = node;
+    world.members[1].node = other;
+    arrive(&world.members[0], 9, 3);
+    arrive(&world.members[1], 9, 3);
+    deliver_all();
+}
+
+/* That home was told of the death before it had heard of the barrier, and nobody else was. */
+static void a_home_looks_who_lives_of_those_that_took_part(void **state)
+{
+    const uint32_t dead = 5;
+
+    (void)state;
+    begin_two(2, dead);
+    kill(dead);
+    world.root = 6;
+    place_all();
+    tell_dead(world.root, dead);
+    open_root();
+    deliver_all();
+    assert_int_equal(world.members[0].status, NIGH_PEER_LOST);
+    assert_false(world.members[0].waits);
+    end();
+}
+
+static void deliver_from(uint32_t from)
+{
+    for (uint32_t to = 0; to < NODES; to++) {
+        while (deliver(from, to)) {
+        }
+    }
+}
+
+/* Who has told the home that it takes part dies before it is heard in the tree. */
+static void a_home_keeps_who_takes_part(void **state)
+{
+    const uint32_t dead = 5;
+
+    (void)state;
+    begin_two(4, dead);
+    world.root = 6;
+    place_all();
+    open_root();
+    deliver_from(world.root); /* so nobody else has to remember it */
+    kill(dead);
+    memset(world.channels[dead], 0, sizeof(world.channels[dead]));
+    tell_dead_all(dead);
+    deliver_all();
+    assert_int_equal(world.members[0].status, NIGH_PEER_LOST);
+    assert_false(world.members[0].waits);
+    end();
+}
+
+/* It was there as the view came, and died before it told the home; which takes who is there again
+ * for it, as it had heard of the death before it heard of the barrier. */
+static void who_was_started_again_took_no_part(void **state)
+{
+    const uint32_t dead = 5, teller = 2;
+    struct region_barrier_shell shell;
+
+    (void)state;
+    begin_two(teller, dead);
+    world.root = 6;
+    place_all();
+    shell = world.nodes[dead].shell;
+    kill(dead);
+    memset(world.channels[dead], 0, sizeof(world.channels[dead]));
+    region_barriers_unlink(&world.nodes[teller], dead);
+    tell_dead(world.root, dead);
+    world.is_dead[dead] = world.knows_dead[world.root][dead] = false;
+    world.untold[dead] = 0;
+    region_barriers_init(&world.nodes[dead], &shell);
+    region_barriers_place(&world.nodes[dead], parent_of(dead), world.root, false);
+    open_root();
+    deliver_all();
+    assert_true(world.members[0].waits);
+    region_barriers_dead(&world.nodes[teller], dead); /* as another is there */
+    link_both(teller, dead);
+    deliver_all();
+    assert_int_equal(world.members[0].status, NIGH_PEER_LOST);
+    assert_false(world.members[0].waits);
+    end();
+}
+
+static void leave(struct member *member)
+{
+    member->waits = false;
+    region_barrier_leave(&world.nodes[member->node], &member->party, false);
+}
+
+/* A node that remembers who took part, as it has no link to one of them, says nothing any more of
+ * the rounds that those had. */
+static void what_was_noted_is_not_of_who_comes_later(void **state)
+{
+    const uint32_t keeper = 2, other = 5;
+
+    (void)state;
+    begin_two(keeper, other);
+    for (uint32_t n = 3; n < PARTIES; n++) {
+        world.members[n].arrived = 1; /* nobody waits for it */
+    }
+    arrive(&world.members[2], 9, 3);
+    deliver_all();
+    assert_int_equal(world.members[2].passed, 1);
+    world.root = 6;
+    place_all();
+    region_barriers_unlink(&world.nodes[keeper], other);
+    open_root();
+    deliver_all();
+    for (uint32_t n = 0; n < 3; n++) {
+        leave(&world.members[n]);
+    }
+    deliver_all();
+    assert_false(region_barriers_are_idle(&world.nodes[keeper]));
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        world.members[n] = (struct member){.node = keeper + n % 2, .arrived = 1};
+    }
+    arrive(&world.members[1], 9, 3);
+    deliver_all();
+    arrive(&world.members[0], 9, 3);
+    deliver_all();
+    assert_true(world.members[0].waits && world.members[1].waits);
+    link_both(keeper, other);
+    end();
+}
+
+/* That it did was lost, and the home has no lease as it hears of the link. */
+static void a_home_hears_who_left(void **state)
+{
+    const uint32_t node = 4;
+
+    (void)state;
+    begin_two(node, 3);
+    world.root = 6;
+    place_all();
+    open_root();
+    deliver_all();
+    region_barriers_shut(&world.nodes[world.root]);
+    leave(&world.members[0]);
+    leave(&world.members[1]);
+    world.channels[node][world.root].count = 0;
+    break_link(node, world.root);
+    deliver_all();
+    assert_true(region_barriers_are_idle(&world.nodes[world.root]));
     end();
 }
 
@@ -606,6 +765,10 @@ static void a_region_that_is_freed_has_no_barriers(void **state)
     deliver_all();
     later.counter++;
     region_barriers_open(&world.nodes[world.root], &later);
+    deliver_all();
+    assert_int_equal(world.members[3].status, NIGH_NOT_FOUND);
+    assert_null(world.members[3].party.barrier);
+    arrive(&world.members[3], 9, 1); /* it has not heard of it */
     deliver_all();
     assert_int_equal(world.members[3].status, NIGH_NOT_FOUND);
     assert_null(world.members[3].party.barrier);
@@ -642,6 +805,11 @@ int main(void)
         cmocka_unit_test(whom_a_party_died_of_waits_for_nobody),
         cmocka_unit_test(a_node_that_dies_is_waited_for_by_nobody),
         cmocka_unit_test(who_died_as_the_tree_changed_is_waited_for_by_nobody),
+        cmocka_unit_test(a_home_looks_who_lives_of_those_that_took_part),
+        cmocka_unit_test(a_home_keeps_who_takes_part),
+        cmocka_unit_test(who_was_started_again_took_no_part),
+        cmocka_unit_test(what_was_noted_is_not_of_who_comes_later),
+        cmocka_unit_test(a_home_hears_who_left),
         cmocka_unit_test(they_agree_on_how_many_they_are),
         cmocka_unit_test(a_region_that_is_freed_has_no_barriers),
         cmocka_unit_test(as_many_as_there_is_room_for),

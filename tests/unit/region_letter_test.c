@@ -294,6 +294,9 @@ static void what_no_machine_says_is_refused(void **state)
     assert_refused(known);
     noted.barrier.is_part = true;
     assert_refused(noted);
+    noted = make(REGION_NOTED, descriptor);
+    noted.status = NIGH_INVALID; /* what was known is noted, or there is no room, or no region */
+    assert_refused(noted);
     descriptor->name[0] = 'T'; /* of another region */
     assert_refused(make(REGION_SETTLE, descriptor));
 }
