@@ -70,7 +70,7 @@ struct offer {
     uint32_t lanes;
     uint32_t bulk_endpoints;
     uint32_t region_endpoints;
-    uint32_t space_endpoints; /* before AUTH_VERSION_SPACES: 0, and not looked at */
+    uint32_t space_endpoints;
     uint64_t directory;
     char member[AUTH_ADDRESS_BYTES];
     /* lanes addresses, then a proof by the session's key */
@@ -191,12 +191,6 @@ static void put_proof(struct auth *auth)
     put(auth, &proof, sizeof(proof));
 }
 
-/* Whether offers say anything of spaces. */
-static bool has_spaces(const struct auth *auth)
-{
-    return auth->version >= AUTH_VERSION_SPACES;
-}
-
 static void put_offer(struct auth *auth)
 {
     uint32_t addresses = auth->own.lanes * AUTH_ADDRESS_BYTES;
@@ -205,7 +199,7 @@ static void put_offer(struct auth *auth)
         .lanes = auth->own.lanes,
         .bulk_endpoints = auth->own.bulk_endpoints,
         .region_endpoints = auth->own.region_endpoints,
-        .space_endpoints = has_spaces(auth) ? auth->own.space_endpoints : 0,
+        .space_endpoints = auth->own.space_endpoints,
         .directory = auth->own.directory,
     };
     uint8_t proof[AUTH_PROOF_BYTES];
@@ -383,8 +377,7 @@ static void take_offer(struct auth *auth, const uint8_t *bytes, uint32_t count)
 
     memcpy(&offer, bytes, sizeof(offer));
     if (!is_lane_count(offer.lanes) || offer.bulk_endpoints > LIMIT_BULK_ENDPOINTS ||
-        offer.region_endpoints > LIMIT_REGION_ENDPOINTS ||
-        (has_spaces(auth) && offer.space_endpoints > 1) ||
+        offer.region_endpoints > LIMIT_REGION_ENDPOINTS || offer.space_endpoints > 1 ||
         count != sizeof(offer) + offer.lanes * AUTH_ADDRESS_BYTES + AUTH_PROOF_BYTES) {
         end_refused(auth, NIGH_PROTOCOL, "the other node's offer is not well formed");
         return;
@@ -406,7 +399,7 @@ static void take_offer(struct auth *auth, const uint8_t *bytes, uint32_t count)
     auth->offer.lanes = offer.lanes;
     auth->offer.bulk_endpoints = offer.bulk_endpoints;
     auth->offer.region_endpoints = offer.region_endpoints;
-    auth->offer.space_endpoints = has_spaces(auth) ? offer.space_endpoints : 0;
+    auth->offer.space_endpoints = offer.space_endpoints;
     auth->offer.directory = offer.directory;
     memcpy(auth->offer.member, offer.member, sizeof(auth->offer.member));
     auth->offer.member[AUTH_ADDRESS_BYTES - 1] = '\0';

@@ -25,18 +25,16 @@
 #include "base/limits.h"
 #include "nigh/status.h"
 
-#define AUTH_KEY_BYTES   32
-#define AUTH_NONCE_BYTES 32
-#define AUTH_PROOF_BYTES 32
-#define AUTH_TOKEN_BYTES 16
-#define AUTH_WHY_BYTES   192
-#define AUTH_VERSION_MIN 16u
-#define AUTH_VERSION_MAX 17u
-/* From this one on an offer says whether its node serves spaces; of who speaks less none does. */
-#define AUTH_VERSION_SPACES 17u
-#define AUTH_ADDRESS_BYTES  80
-#define AUTH_JOINER         UINT32_MAX /* the rank of who has none yet, and is told one */
-#define AUTH_MESSAGE_BYTES  8192       /* the longest message of a control connection */
+#define AUTH_KEY_BYTES     32
+#define AUTH_NONCE_BYTES   32
+#define AUTH_PROOF_BYTES   32
+#define AUTH_TOKEN_BYTES   16
+#define AUTH_WHY_BYTES     192
+#define AUTH_VERSION_MIN   18u
+#define AUTH_VERSION_MAX   18u
+#define AUTH_ADDRESS_BYTES 80
+#define AUTH_JOINER        UINT32_MAX /* the rank of who has none yet, and is told one */
+#define AUTH_MESSAGE_BYTES 8192       /* the longest message of a control connection */
 
 /* What a node says of itself. */
 struct auth_identity {

@@ -2,7 +2,7 @@
 /*
  * Barriers of a region: parties wait until as many as they said have arrived. Arrivals are counted
  * up a tree of the members, whose root is the region's home, and what has passed is told down it
- * (docs/barriers.md). A node of the tree need not use the region.
+ * (docs/locks.md). A node of the tree need not use the region.
  *
  * A barrier is there as long as somebody takes part in it; one of whose parties died is broken for
  * those that are left. What goes up is all that there is to say, so it can be said again at any
@@ -25,17 +25,20 @@ struct region_party {
 
 struct region_barrier_shell {
     void *context;
-    /* Neither calls the machine. */
+    /* None calls the machine. */
     void (*send)(void *context, const struct region_message *message);
     /* It waits no longer: NIGH_OK: all have arrived; NIGH_PEER_LOST: a party died; NIGH_INVALID:
      * they do not agree on how many they are, or are more; NIGH_NOT_FOUND: the region was freed. */
     void (*passed)(void *context, struct region_party *party, nigh_status status);
+    /* Whether it is a member of this view, and not dead. */
+    bool (*is_alive)(void *context, uint32_t rank);
 };
 
 struct region_barriers {
     struct list all;
     uint32_t count;
     uint32_t parent; /* REGION_NOBODY: none, or not known */
+    uint32_t home;   /* the same; of the view */
     bool is_root;
     bool may_pass; /* the root: there is the region, of: */
     struct region_version birth;
@@ -49,7 +52,8 @@ void region_barriers_init(struct region_barriers *barriers,
 void region_barriers_end(struct region_barriers *barriers, nigh_status status);
 
 /* Arrives, and takes part from then on; in one barrier at a time. shell.passed follows, perhaps
- * within. NIGH_BUSY: it waits already; NIGH_LIMIT: too many barriers; NIGH_NO_RESOURCES. */
+ * within. NIGH_BUSY: it waits already; NIGH_NOT_FOUND: the region was freed; NIGH_LIMIT: too many
+ * barriers; NIGH_NO_RESOURCES. */
 nigh_status region_barrier_arrive(struct region_barriers *barriers,
                                   const struct region_version *birth, uint64_t number,
                                   uint32_t parties, struct region_party *party);
@@ -61,18 +65,22 @@ void region_barrier_withdraw(struct region_barriers *barriers, struct region_par
 void region_barrier_leave(struct region_barriers *barriers, struct region_party *party,
                           bool is_dead);
 
-/* ARRIVED of a child, or PASSED of the parent. */
+/* ARRIVED of a child, PASSED of the parent; KNOWN at the home, or NOTED of it. */
 nigh_status region_barriers_take(struct region_barriers *barriers,
                                  const struct region_message *message);
 
-/* Where this node is in the tree of a view: all is said anew. */
-void region_barriers_place(struct region_barriers *barriers, uint32_t parent, bool is_root);
+/* Where this node is in the tree of a view: all is said anew, as links come to go by it. */
+void region_barriers_place(struct region_barriers *barriers, uint32_t parent, uint32_t home,
+                           bool is_root);
 
-/* The link to a member is back. */
+/* The link to a member is up, or up again, and both go by this view. */
 void region_barriers_link(struct region_barriers *barriers, uint32_t rank);
+/* It is not: who is there next may be another, of the same rank. */
+void region_barriers_unlink(struct region_barriers *barriers, uint32_t rank);
 void region_barriers_dead(struct region_barriers *barriers, uint32_t rank);
 
-/* Of the root: whether barriers may pass, of the region of this birth; others have none. */
+/* Of the root: whether barriers may pass, of the region of this birth; others have none. All who
+ * live in this view have told it what they know. */
 void region_barriers_open(struct region_barriers *barriers, const struct region_version *birth);
 void region_barriers_shut(struct region_barriers *barriers);
 

@@ -50,6 +50,7 @@ _Static_assert(AT_CHANGE + 24 == REGION_LETTER_HEAD_BYTES, "the head has no gaps
 #define HAS_LOCK      2048u
 #define HAS_BARRIER   4096u
 #define MAY_BE_MAPPED 8192u
+#define HAS_RANKS     16384u
 
 static const uint32_t fields[] = {
     [REGION_PREPARE] =
@@ -71,6 +72,8 @@ static const uint32_t fields[] = {
     [REGION_RECALL] = HAS_BASE | HAS_LOCK,
     [REGION_ARRIVED] = HAS_BASE | HAS_BARRIER,
     [REGION_PASSED] = HAS_BASE | HAS_BARRIER | MAY_FAIL,
+    [REGION_KNOWN] = HAS_BASE | HAS_BARRIER | HAS_RANKS,
+    [REGION_NOTED] = HAS_BASE | HAS_BARRIER | MAY_FAIL,
 };
 
 _Static_assert(sizeof(fields) / sizeof(fields[0]) == REGION_KINDS, "each kind has its own");
@@ -177,6 +180,9 @@ static uint8_t *put_fields(uint8_t *at, const struct region_message *message)
     }
     if (has(message->kind, HAS_BARRIER)) {
         at = put_barrier(at, &message->barrier);
+    }
+    for (uint32_t n = 0; n < REGION_SET_WORDS && has(message->kind, HAS_RANKS); n++) {
+        at = put_u64(at, message->ranks.words[n]);
     }
     return has(message->kind, HAS_HANDLES) ? put_handles(at, message) : at;
 }
@@ -373,6 +379,9 @@ static void take_fields(struct reader *reader, struct region_letter *letter)
     if (has(message->kind, HAS_BARRIER)) {
         take_barrier(reader, &message->barrier);
     }
+    for (uint32_t n = 0; n < REGION_SET_WORDS && has(message->kind, HAS_RANKS); n++) {
+        message->ranks.words[n] = take_u64(reader);
+    }
     if (has(message->kind, HAS_HANDLES)) {
         take_handles(reader, letter);
     }
@@ -469,18 +478,28 @@ static bool is_lock_sound(const struct region_message *message)
            (message->status == NIGH_OK || lock->mode == REGION_LOCK_NONE);
 }
 
-/* Up go arrivals, down what has passed. A round never comes to its end. */
+/* Up go arrivals, and to a home what was known; back comes what has passed. A round never comes to
+ * its end. */
 static bool is_barrier_sound(const struct region_message *message)
 {
     const struct region_barrier_word *barrier = &message->barrier;
+    bool has_arrivals = barrier->count != 0 || barrier->parties != 0;
 
-    if (message->kind == REGION_ARRIVED) {
+    switch (message->kind) {
+    case REGION_ARRIVED:
         return !region_version_is_none(&message->base) && barrier->round <= barrier->latest &&
                barrier->latest < UINT64_MAX / 2;
+    case REGION_KNOWN:
+        return !region_version_is_none(&message->base) && barrier->round == 0 && !has_arrivals &&
+               barrier->latest < UINT64_MAX / 2;
+    case REGION_NOTED:
+    case REGION_PASSED:
+        return (message->kind == REGION_PASSED || message->status == NIGH_OK ||
+                message->status == NIGH_NOT_FOUND || message->status == NIGH_LIMIT) &&
+               !barrier->is_part && !has_arrivals && barrier->latest == 0 &&
+               barrier->round < UINT64_MAX / 2;
+    default: return true;
     }
-    return message->kind != REGION_PASSED ||
-           (!barrier->is_part && barrier->count == 0 && barrier->parties == 0 &&
-            barrier->latest == 0 && barrier->round < UINT64_MAX / 2);
 }
 
 /* Handles are of chunks that are there, and the last one is one. */

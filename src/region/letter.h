@@ -14,12 +14,13 @@
 
 /* Kind, what a DONE is of, flags, the name's length; a status; the version. */
 #define REGION_LETTER_HEAD_BYTES 32u
-/* At most: with a base, chunks, a geometry, a donation, a source, a lock or a barrier, handles, the
- * name and a descriptor.
+/* At most: with a base, chunks, a geometry, a donation, a source, a lock or a barrier, ranks,
+ * handles, the name and a descriptor.
  */
-#define REGION_LETTER_BYTES                                                       \
-    (REGION_LETTER_HEAD_BYTES + 24u + 8u * REGION_CHUNK_WORDS + 24u + 16u + 33u + \
-     (2u + 12u * LIMIT_REGION_CHUNKS) + LIMIT_REGION_NAME_BYTES + REGION_WIRE_BYTES)
+#define REGION_LETTER_BYTES                                                               \
+    (REGION_LETTER_HEAD_BYTES + 24u + 8u * REGION_CHUNK_WORDS + 24u + 16u + 33u +         \
+     8u * REGION_SET_WORDS + (2u + 12u * LIMIT_REGION_CHUNKS) + LIMIT_REGION_NAME_BYTES + \
+     REGION_WIRE_BYTES)
 
 _Static_assert(REGION_LETTER_BYTES <= LIMIT_CALL_BYTES, "a letter fits one call");
 

@@ -9,6 +9,7 @@
 
 #include "region/descriptor.h"
 #include "region/lock.h"
+#include "region/set.h"
 
 enum region_message_kind {
     /* Home to holder, in the order of a change's rounds. */
@@ -34,6 +35,9 @@ enum region_message_kind {
     /* Of a barrier of the region of birth `base`, up and down the tree of members. */
     REGION_ARRIVED, /* what a node knows of it, and of those below it */
     REGION_PASSED,  /* all before `round` is over; or status: for all who wait */
+    /* Of the same, between a node and the home: what was known in views before. */
+    REGION_KNOWN, /* and `ranks`: who took part then, or counted for others */
+    REGION_NOTED, /* the home knows it; as PASSED */
     REGION_KINDS
 };
 
@@ -47,9 +51,9 @@ struct region_place {
 struct region_barrier_word {
     uint64_t number;
     uint64_t round;          /* that is under way; 0: not known */
-    uint64_t latest;         /* ARRIVED: the latest that is known of there */
+    uint64_t latest;         /* ARRIVED, KNOWN: the latest that is known of there */
     uint32_t count, parties; /* ARRIVED: so many have in this round, of so many; 0: not agreed */
-    bool is_part;            /* ARRIVED: somebody here or below takes part */
+    bool is_part;            /* ARRIVED: somebody here or below takes part; KNOWN: here */
     bool is_broken;          /* a party died */
 };
 
@@ -67,6 +71,7 @@ struct region_message {
     struct region_place source;
     struct region_lock_word lock;
     struct region_barrier_word barrier;
+    struct region_set ranks;             /* KNOWN */
     const struct region_window *handles; /* by chunk */
     uint32_t handle_count;
     const struct region_descriptor *descriptor;

@@ -358,6 +358,11 @@ void regions_link(struct regions *regions, uint32_t rank, bool is_up)
     struct regions_peer *peer = &regions->peers[rank];
 
     NIGH_ASSERT(rank != regions->config.self);
+    for (uint32_t n = 0; n < regions->count; n++) {
+        if (regions->all[n]->barriers != NULL) {
+            region_barriers_unlink(regions->all[n]->barriers, rank);
+        }
+    }
     regions_forget_letters(regions, rank);
     peer->is_up = is_up;
     peer->epoch = 0;

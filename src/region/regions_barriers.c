@@ -16,6 +16,13 @@ static void passed(void *context, struct region_party *party, nigh_status status
     regions_shell_of(region)->passed(regions_shell_of(region)->context, party_of(party), status);
 }
 
+static bool is_alive(void *context, uint32_t rank)
+{
+    const struct region *region = context;
+
+    return regions_is_alive(region->regions, rank);
+}
+
 /* How many members have a rank below this. */
 static uint32_t place_in(const struct region_set *members, uint32_t rank)
 {
@@ -61,16 +68,29 @@ static bool is_root(const struct region *region)
     return regions_home_of(region) == region->regions->config.self;
 }
 
+/* REGION_NOBODY: in no view that this node is in. */
+static uint32_t home_of(const struct region *region)
+{
+    const struct region_set *members = &region->regions->members;
+    uint32_t home = regions_home_of(region);
+
+    return region_set_has(members, region->regions->config.self) && region_set_has(members, home)
+               ? home
+               : REGION_NOBODY;
+}
+
 void regions_place_barriers(struct region *region)
 {
     if (region->barriers != NULL) {
-        region_barriers_place(region->barriers, parent_of(region), is_root(region));
+        region_barriers_place(region->barriers, parent_of(region), home_of(region),
+                              is_root(region));
     }
 }
 
 nigh_status regions_need_barriers(struct region *region)
 {
-    struct region_barrier_shell shell = {.context = region, .send = regions_send, .passed = passed};
+    struct region_barrier_shell shell = {
+        .context = region, .send = regions_send, .passed = passed, .is_alive = is_alive};
 
     if (region->barriers == NULL) {
         region->barriers = malloc(sizeof(*region->barriers));

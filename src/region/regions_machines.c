@@ -137,6 +137,8 @@ nigh_status regions_take(struct region *region, const struct region_message *mes
     case REGION_RECALL: status = take_lock(region, message); break;
     case REGION_ARRIVED:
     case REGION_PASSED:
+    case REGION_KNOWN:
+    case REGION_NOTED:
         status = regions_need_barriers(region);
         if (status == NIGH_OK) {
             status = region_barriers_take(region->barriers, message);

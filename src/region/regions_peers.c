@@ -224,6 +224,15 @@ static nigh_status take_epoch(struct regions *regions, uint32_t rank, enum regio
     return NIGH_OK;
 }
 
+/* Whether who says so of a barrier waits for an answer. */
+static bool knows_anything(const struct region_message *message)
+{
+    const struct region_barrier_word *word = &message->barrier;
+
+    return word->is_part || word->is_broken || word->latest != 0 ||
+           !region_set_is_empty(&message->ranks);
+}
+
 /* There is no room for one more name: who wants one here is told so, and who asks what has been
  * done already if nothing is here. What is held elsewhere, or was prepared here, cannot be. */
 static nigh_status decline(struct regions *regions, const struct region_letter *letter)
@@ -247,16 +256,18 @@ static nigh_status decline(struct regions *regions, const struct region_letter *
         said.lock.serial = message->lock.serial;
         break;
     case REGION_ARRIVED:
-        if (!message->barrier.is_part) {
+    case REGION_KNOWN:
+        if (!knows_anything(message)) {
             return NIGH_OK;
         }
-        said.kind = REGION_PASSED;
+        said.kind = message->kind == REGION_ARRIVED ? REGION_PASSED : REGION_NOTED;
         said.status = NIGH_LIMIT;
         said.base = message->base;
         said.barrier.number = message->barrier.number;
         break;
     case REGION_PASSED:
-        said.kind = REGION_ARRIVED;
+    case REGION_NOTED:
+        said.kind = message->kind == REGION_PASSED ? REGION_ARRIVED : REGION_KNOWN;
         said.base = message->base;
         said.barrier.number = message->barrier.number;
         break;
@@ -280,8 +291,13 @@ static nigh_status decline(struct regions *regions, const struct region_letter *
 }
 
 /* Nodes are looked up by their ranks from here on. */
-static bool names_others(const struct regions *regions, const struct region_descriptor *descriptor)
+static bool names_others(const struct regions *regions, const struct region_message *message)
 {
+    const struct region_descriptor *descriptor = message->descriptor;
+
+    if (region_set_next(&message->ranks, regions->config.nodes) != LIMIT_NODES) {
+        return true;
+    }
     for (uint32_t n = 0; descriptor != NULL && n < descriptor->chunk_count; n++) {
         uint32_t node = descriptor->chunks[n].node;
 
@@ -302,7 +318,7 @@ static nigh_status take_letter(struct regions *regions, uint32_t rank, const uin
     if (status != NIGH_OK) {
         return status;
     }
-    if (names_others(regions, letter->message.descriptor)) {
+    if (names_others(regions, &letter->message)) {
         return NIGH_PROTOCOL;
     }
     if (!regions_is_near(regions, rank)) {

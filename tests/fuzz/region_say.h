@@ -116,6 +116,13 @@ static inline size_t region_say(struct region_say *say, const char *name,
         message.barrier.parties = region_say_below(say, 4);
         message.barrier.is_part = region_say_below(say, 4) != 0;
     }
+    if (message.kind == REGION_KNOWN) {
+        message.barrier.latest = message.barrier.round;
+        message.barrier.round = 0;
+        message.barrier.is_part = region_say_below(say, 4) != 0;
+        message.ranks.words[0] = region_say_below(say, 8); /* of nodes that there are */
+        message.ranks.words[1] = region_say_below(say, 16) == 0;
+    }
     message.lock.number = region_say_below(say, 3);
     message.lock.serial = region_say_below(say, 8);
     message.lock.mode = (enum region_lock_mode)region_say_below(say, 3);

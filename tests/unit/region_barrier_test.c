@@ -38,8 +38,9 @@ static struct {
     struct region_barriers nodes[NODES];
     struct member members[PARTIES];
     struct channel channels[NODES][NODES]; /* from, to */
-    bool is_dead[NODES];
-
+    uint32_t untold[NODES]; /* letters to the root, of what was known in the view before */
+    bool is_dead[NODES], is_member[NODES];
+    bool knows_dead[NODES][NODES];
 } world;
 
 static const struct region_version birth = {.epoch = 1, .incarnation = 2, .counter = 3};
@@ -52,13 +53,19 @@ static void on_send(void *context, const struct region_message *message)
     struct channel *channel = &world.channels[rank][message->peer];
     struct region_message *at;
 
-    if (world.is_dead[message->peer]) {
+    if (world.is_dead[rank] || world.is_dead[message->peer] ||
+        world.knows_dead[rank][message->peer]) {
         return;
     }
     assert_true(channel->count < LETTERS);
     at = &channel->letters[(channel->head + channel->count++) % LETTERS];
     *at = *message;
     at->peer = rank;
+}
+
+static bool is_alive(void *context, uint32_t rank)
+{
+    return world.is_member[rank] && !world.knows_dead[(uintptr_t)context][rank];
 }
 
 static bool deliver(uint32_t from, uint32_t to)
@@ -72,6 +79,9 @@ static bool deliver(uint32_t from, uint32_t to)
     message = channel->letters[channel->head];
     channel->head = (channel->head + 1) % LETTERS;
     channel->count--;
+    if (to == world.root && world.untold[from] > 0) {
+        world.untold[from]--;
+    }
     assert_int_equal(region_barriers_take(&world.nodes[to], &message), NIGH_OK);
     assert_true(region_barriers_are_valid(&world.nodes[to]));
     return true;
@@ -116,22 +126,87 @@ static uint32_t below(uint32_t bound)
     return (uint32_t)(support_random(&world.random) % bound);
 }
 
+/* From the root on, by rank, of those in the view. */
 static uint32_t parent_of(uint32_t rank)
 {
-    uint32_t place = (rank + NODES - world.root) % NODES;
+    uint32_t order[NODES], count = 0, place = 0;
 
-    return place == 0 ? REGION_NOBODY : ((place - 1) / FAN + world.root) % NODES;
+    for (uint32_t n = 0; n < NODES; n++) {
+        uint32_t at = (world.root + n) % NODES;
+
+        if (world.is_member[at]) {
+            place = at == rank ? count : place;
+            order[count++] = at;
+        }
+    }
+    return place == 0 ? REGION_NOBODY : order[(place - 1) / FAN];
 }
 
+/* A node hears that another is dead. */
+static void tell_dead(uint32_t rank, uint32_t dead)
+{
+    if (world.is_dead[rank] || !world.is_dead[dead] || world.knows_dead[rank][dead]) {
+        return;
+    }
+    world.knows_dead[rank][dead] = true;
+    world.channels[dead][rank].count = 0;
+    region_barriers_dead(&world.nodes[rank], dead);
+}
+
+static void tell_dead_all(uint32_t dead)
+{
+    for (uint32_t rank = 0; rank < NODES; rank++) {
+        tell_dead(rank, dead);
+    }
+}
+
+static void link_both(uint32_t a, uint32_t b)
+{
+    if (!world.is_dead[a] && !world.is_dead[b]) {
+        region_barriers_link(&world.nodes[a], b);
+        region_barriers_link(&world.nodes[b], a);
+        world.untold[a] = b == world.root ? world.channels[a][b].count : world.untold[a];
+        world.untold[b] = a == world.root ? world.channels[b][a].count : world.untold[b];
+    }
+}
+
+/* Whom the view leaves out is dead to all. */
 static void place_all(void)
 {
-    memset(world.channels, 0, sizeof(world.channels));
+    memset(world.untold, 0, sizeof(world.untold));
     for (uint32_t rank = 0; rank < NODES; rank++) {
-        region_barriers_place(&world.nodes[rank], parent_of(rank), rank == world.root);
+        for (uint32_t n = 0; n < NODES; n++) {
+            if (!world.is_member[n]) {
+                tell_dead(rank, n);
+            }
+        }
+        if (!world.is_dead[rank]) {
+            region_barriers_place(&world.nodes[rank], parent_of(rank), world.root,
+                                  rank == world.root);
+        }
     }
+    memset(world.channels, 0, sizeof(world.channels)); /* said in no view, or in the one before */
     for (uint32_t n = 0; n < NODES * NODES; n++) {
-        region_barriers_link(&world.nodes[n / NODES], n % NODES);
+        if (n / NODES <= n % NODES) {
+            link_both(n / NODES, n % NODES);
+        }
     }
+}
+
+/* The root may count when it knows the region, which it does when all who live have told it theirs,
+ * and what was known before; letters that were said later may come later. */
+static void open_root(void)
+{
+    if (world.is_dead[world.root]) {
+        return;
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
+        tell_dead(world.root, n);
+        while (!world.is_dead[n] && world.untold[n] > 0) {
+            assert_true(deliver(n, world.root));
+        }
+    }
+    region_barriers_open(&world.nodes[world.root], &birth);
 }
 
 static void begin(uint64_t seed)
@@ -139,16 +214,19 @@ static void begin(uint64_t seed)
     memset(&world, 0, sizeof(world));
     world.random = seed;
     for (uint32_t rank = 0; rank < NODES; rank++) {
-        struct region_barrier_shell shell = {
-            .context = (void *)(uintptr_t)rank, .send = on_send, .passed = on_passed};
+        struct region_barrier_shell shell = {.context = (void *)(uintptr_t)rank,
+                                             .send = on_send,
+                                             .passed = on_passed,
+                                             .is_alive = is_alive};
 
         region_barriers_init(&world.nodes[rank], &shell);
+        world.is_member[rank] = true;
     }
     for (uint32_t n = 0; n < PARTIES; n++) {
         world.members[n].node = below(NODES);
     }
     place_all();
-    region_barriers_open(&world.nodes[world.root], &birth);
+    open_root();
 }
 
 static bool deliver_some(void)
@@ -188,39 +266,42 @@ static void end(void)
 static void break_link(uint32_t a, uint32_t b)
 {
     world.channels[a][b].count = world.channels[b][a].count = 0;
-    region_barriers_link(&world.nodes[a], b);
-    region_barriers_link(&world.nodes[b], a);
+    if (!world.is_dead[a] && !world.is_dead[b]) {
+        region_barriers_unlink(&world.nodes[a], b);
+        region_barriers_unlink(&world.nodes[b], a);
+    }
+    link_both(a, b);
 }
 
-/* The root may count when it knows the region, which it does when all have told it theirs; letters
- * of barriers may come later. */
 static void change_tree(void)
 {
-    world.root = below(NODES);
+    do {
+        world.root = below(NODES);
+    } while (!world.is_member[world.root]);
     place_all();
     for (uint32_t n = 0, count = below(40); n < count; n++) {
         (void)deliver_some();
     }
-    region_barriers_open(&world.nodes[world.root], &birth);
+    open_root();
 }
 
-static bool all_have_passed(void)
+static bool all_have_passed(uint32_t rounds)
 {
     for (uint32_t n = 0; n < PARTIES; n++) {
-        if (world.members[n].passed < ROUNDS) {
+        if (world.members[n].passed < rounds) {
             return false;
         }
     }
     return true;
 }
 
-static void step(uint32_t trouble)
+static void step(uint32_t trouble, uint32_t rounds)
 {
     struct member *member = &world.members[below(PARTIES)];
 
     switch (below(4)) {
     case 0:
-        if (!member->waits && member->passed < ROUNDS) {
+        if (!member->waits && member->passed < rounds) {
             arrive(member, 9, PARTIES);
         }
         break;
@@ -245,9 +326,140 @@ static void all_go_on_together(void **state)
         uint32_t trouble, steps = 0;
 
         begin(seed + worlds++);
-        for (trouble = 2 + below(64); !all_have_passed(); steps++) {
+        for (trouble = 2 + below(64); !all_have_passed(ROUNDS); steps++) {
             assert_true(steps < 1000000);
-            step(steps < 20000 ? trouble : UINT32_MAX / 8); /* and then in peace */
+            step(steps < 20000 ? trouble : UINT32_MAX / 8, ROUNDS); /* and then in peace */
+        }
+        end();
+    } while (support_now_us() < until_us);
+    print_message("# seed %llu: %llu worlds\n", (unsigned long long)seed,
+                  (unsigned long long)worlds);
+}
+
+/* ---- deaths --------------------------------------------------------------- */
+
+/* Some of what it said may come yet. */
+static void kill(uint32_t dead)
+{
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        world.members[n].waits = world.members[n].waits && world.members[n].node != dead;
+    }
+    world.is_dead[dead] = true;
+    region_barriers_end(&world.nodes[dead], NIGH_CANCELED);
+    for (uint32_t rank = 0; rank < NODES; rank++) {
+        struct channel *channel = &world.channels[dead][rank];
+
+        world.channels[rank][dead].count = 0;
+        channel->count = channel->count == 0 ? 0 : below(channel->count + 1);
+    }
+}
+
+static bool lives(const struct member *member)
+{
+    return member->party.barrier != NULL && !world.is_dead[member->node];
+}
+
+/* All that lives may have heard of it, and the view may leave it out. */
+static void change_members(void)
+{
+    for (uint32_t n = 0; n < NODES; n++) {
+        world.is_member[n] = world.is_member[n] && !(world.is_dead[n] && below(2) == 0);
+    }
+    change_tree();
+}
+
+static void arrive_again(void)
+{
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        if (lives(&world.members[n]) && !world.members[n].waits) {
+            arrive(&world.members[n], 9, PARTIES);
+        }
+    }
+}
+
+/* A party dies whose session ends, or whose node does, and perhaps other nodes; whatever views come
+ * meanwhile. */
+static void some_die(void)
+{
+    struct member *first = &world.members[below(PARTIES)];
+    uint32_t deaths = 1 + below(3);
+
+    if (below(2) == 0) {
+        first->waits = false;
+        region_barrier_leave(&world.nodes[first->node], &first->party, true);
+    } else {
+        kill(first->node);
+    }
+    for (uint32_t n = 0, count = below(200); n < count; n++) {
+        switch (below(8)) {
+        case 0: tell_dead(below(NODES), below(NODES)); break;
+        case 1: break_link(below(NODES), below(NODES)); break;
+        case 2:
+            if (below(8) == 0) {
+                change_members();
+            }
+            break;
+        case 3:
+            if (deaths < 4 && below(16) == 0) {
+                uint32_t dead = below(NODES);
+
+                deaths++;
+                if (!world.is_dead[dead]) {
+                    kill(dead);
+                }
+            }
+            break;
+        case 4: {
+            struct member *member = &world.members[below(PARTIES)];
+
+            if (lives(member) && !member->waits) {
+                arrive(member, 9, PARTIES);
+            }
+            break;
+        }
+        default: (void)deliver_some(); break;
+        }
+    }
+}
+
+static void settle(void)
+{
+    for (uint32_t n = 0; n < NODES; n++) {
+        world.is_member[n] = !world.is_dead[n];
+    }
+    change_tree();
+    deliver_all();
+}
+
+static void who_is_gone_is_waited_for_by_nobody(void **state)
+{
+    uint64_t seed = support_seed(), until_us = support_now_us() + support_budget_ms(2000) * 1000;
+    uint64_t worlds = 0;
+
+    (void)state;
+    do {
+        uint32_t rounds, trouble;
+
+        begin(seed + worlds++);
+        rounds = 1 + below(3);
+        trouble = 2 + below(64);
+        for (uint32_t steps = 0; !all_have_passed(rounds); steps++) {
+            assert_true(steps < 1000000);
+            step(steps < 20000 ? trouble : UINT32_MAX / 8, rounds);
+        }
+        arrive_again();
+        for (uint32_t n = 0, count = below(100); n < count; n++) {
+            step(trouble, rounds);
+        }
+        some_die();
+        settle();
+        for (uint32_t n = 0; n < PARTIES; n++) {
+            assert_false(world.members[n].waits);
+        }
+        arrive_again();
+        deliver_all();
+        for (uint32_t n = 0; n < PARTIES; n++) {
+            assert_true(!lives(&world.members[n]) || world.members[n].status == NIGH_PEER_LOST);
         }
         end();
     } while (support_now_us() < until_us);
@@ -300,7 +512,7 @@ static void who_missed_that_all_went_on_hears_it(void **state)
     }
     world.root = 3;
     place_all();
-    region_barriers_open(&world.nodes[world.root], &birth);
+    open_root();
     deliver_all();
     for (uint32_t n = 0; n < PARTIES; n++) {
         assert_int_equal(world.members[n].passed, 1);
@@ -346,22 +558,187 @@ static void a_node_that_dies_is_waited_for_by_nobody(void **state)
         arrive(&world.members[n], 9, PARTIES);
     }
     deliver_all();
-    for (uint32_t n = 0; n < PARTIES; n++) {
-        world.members[n].waits = world.members[n].waits && world.members[n].node != dead;
-    }
-    world.is_dead[dead] = true;
-    for (uint32_t rank = 0; rank < NODES; rank++) {
-        world.channels[rank][dead].count = world.channels[dead][rank].count = 0;
-        if (rank != dead) {
-            region_barriers_dead(&world.nodes[rank], dead);
-        }
-    }
+    kill(dead);
+    tell_dead_all(dead);
     deliver_all();
     for (uint32_t n = 0; n + 1 < PARTIES; n++) {
         assert_false(world.members[n].waits);
     }
     assert_int_equal(world.members[0].status, NIGH_PEER_LOST);
-    region_barriers_end(&world.nodes[dead], NIGH_CANCELED);
+    end();
+}
+
+static void who_died_as_the_tree_changed_is_waited_for_by_nobody(void **state)
+{
+    const uint32_t dead = 5;
+
+    (void)state;
+    begin_spread();
+    world.members[0].node = 1;
+    world.members[1].node = dead;
+    arrive(&world.members[0], 9, 3);
+    arrive(&world.members[1], 9, 3);
+    deliver_all();
+    kill(dead);
+    tell_dead_all(dead);
+    world.is_member[dead] = false;
+    world.root = 6;
+    place_all();
+    open_root();
+    deliver_all();
+    assert_int_equal(world.members[0].status, NIGH_PEER_LOST);
+    end();
+}
+
+/* Of two parties one is at a node that dies, as which it is known above it, in the tree of home 0.
+ */
+static void begin_two(uint32_t node, uint32_t other)
+{
+    begin_spread();
+    world.members[0].node = node;
+    world.members[1].node = other;
+    arrive(&world.members[0], 9, 3);
+    arrive(&world.members[1], 9, 3);
+    deliver_all();
+}
+
+/* That home was told of the death before it had heard of the barrier, and nobody else was. */
+static void a_home_looks_who_lives_of_those_that_took_part(void **state)
+{
+    const uint32_t dead = 5;
+
+    (void)state;
+    begin_two(2, dead);
+    kill(dead);
+    world.root = 6;
+    place_all();
+    tell_dead(world.root, dead);
+    open_root();
+    deliver_all();
+    assert_int_equal(world.members[0].status, NIGH_PEER_LOST);
+    assert_false(world.members[0].waits);
+    end();
+}
+
+static void deliver_from(uint32_t from)
+{
+    for (uint32_t to = 0; to < NODES; to++) {
+        while (deliver(from, to)) {
+        }
+    }
+}
+
+/* Who has told the home that it takes part dies before it is heard in the tree. */
+static void a_home_keeps_who_takes_part(void **state)
+{
+    const uint32_t dead = 5;
+
+    (void)state;
+    begin_two(4, dead);
+    world.root = 6;
+    place_all();
+    open_root();
+    deliver_from(world.root); /* so nobody else has to remember it */
+    kill(dead);
+    memset(world.channels[dead], 0, sizeof(world.channels[dead]));
+    tell_dead_all(dead);
+    deliver_all();
+    assert_int_equal(world.members[0].status, NIGH_PEER_LOST);
+    assert_false(world.members[0].waits);
+    end();
+}
+
+/* It was there as the view came, and died before it told the home; which takes who is there again
+ * for it, as it had heard of the death before it heard of the barrier. */
+static void who_was_started_again_took_no_part(void **state)
+{
+    const uint32_t dead = 5, teller = 2;
+    struct region_barrier_shell shell;
+
+    (void)state;
+    begin_two(teller, dead);
+    world.root = 6;
+    place_all();
+    shell = world.nodes[dead].shell;
+    kill(dead);
+    memset(world.channels[dead], 0, sizeof(world.channels[dead]));
+    region_barriers_unlink(&world.nodes[teller], dead);
+    tell_dead(world.root, dead);
+    world.is_dead[dead] = world.knows_dead[world.root][dead] = false;
+    world.untold[dead] = 0;
+    region_barriers_init(&world.nodes[dead], &shell);
+    region_barriers_place(&world.nodes[dead], parent_of(dead), world.root, false);
+    open_root();
+    deliver_all();
+    assert_true(world.members[0].waits);
+    region_barriers_dead(&world.nodes[teller], dead); /* as another is there */
+    link_both(teller, dead);
+    deliver_all();
+    assert_int_equal(world.members[0].status, NIGH_PEER_LOST);
+    assert_false(world.members[0].waits);
+    end();
+}
+
+static void leave(struct member *member)
+{
+    member->waits = false;
+    region_barrier_leave(&world.nodes[member->node], &member->party, false);
+}
+
+/* A node that remembers who took part, as it has no link to one of them, says nothing any more of
+ * the rounds that those had. */
+static void what_was_noted_is_not_of_who_comes_later(void **state)
+{
+    const uint32_t keeper = 2, other = 5;
+
+    (void)state;
+    begin_two(keeper, other);
+    for (uint32_t n = 3; n < PARTIES; n++) {
+        world.members[n].arrived = 1; /* nobody waits for it */
+    }
+    arrive(&world.members[2], 9, 3);
+    deliver_all();
+    assert_int_equal(world.members[2].passed, 1);
+    world.root = 6;
+    place_all();
+    region_barriers_unlink(&world.nodes[keeper], other);
+    open_root();
+    deliver_all();
+    for (uint32_t n = 0; n < 3; n++) {
+        leave(&world.members[n]);
+    }
+    deliver_all();
+    assert_false(region_barriers_are_idle(&world.nodes[keeper]));
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        world.members[n] = (struct member){.node = keeper + n % 2, .arrived = 1};
+    }
+    arrive(&world.members[1], 9, 3);
+    deliver_all();
+    arrive(&world.members[0], 9, 3);
+    deliver_all();
+    assert_true(world.members[0].waits && world.members[1].waits);
+    link_both(keeper, other);
+    end();
+}
+
+/* That it did was lost, and the home has no lease as it hears of the link. */
+static void a_home_hears_who_left(void **state)
+{
+    const uint32_t node = 4;
+
+    (void)state;
+    begin_two(node, 3);
+    world.root = 6;
+    place_all();
+    open_root();
+    deliver_all();
+    region_barriers_shut(&world.nodes[world.root]);
+    leave(&world.members[0]);
+    leave(&world.members[1]);
+    world.channels[node][world.root].count = 0;
+    break_link(node, world.root);
+    deliver_all();
+    assert_true(region_barriers_are_idle(&world.nodes[world.root]));
     end();
 }
 
@@ -388,6 +765,10 @@ static void a_region_that_is_freed_has_no_barriers(void **state)
     deliver_all();
     later.counter++;
     region_barriers_open(&world.nodes[world.root], &later);
+    deliver_all();
+    assert_int_equal(world.members[3].status, NIGH_NOT_FOUND);
+    assert_null(world.members[3].party.barrier);
+    arrive(&world.members[3], 9, 1); /* it has not heard of it */
     deliver_all();
     assert_int_equal(world.members[3].status, NIGH_NOT_FOUND);
     assert_null(world.members[3].party.barrier);
@@ -423,10 +804,17 @@ int main(void)
         cmocka_unit_test(who_missed_that_all_went_on_hears_it),
         cmocka_unit_test(whom_a_party_died_of_waits_for_nobody),
         cmocka_unit_test(a_node_that_dies_is_waited_for_by_nobody),
+        cmocka_unit_test(who_died_as_the_tree_changed_is_waited_for_by_nobody),
+        cmocka_unit_test(a_home_looks_who_lives_of_those_that_took_part),
+        cmocka_unit_test(a_home_keeps_who_takes_part),
+        cmocka_unit_test(who_was_started_again_took_no_part),
+        cmocka_unit_test(what_was_noted_is_not_of_who_comes_later),
+        cmocka_unit_test(a_home_hears_who_left),
         cmocka_unit_test(they_agree_on_how_many_they_are),
         cmocka_unit_test(a_region_that_is_freed_has_no_barriers),
         cmocka_unit_test(as_many_as_there_is_room_for),
         cmocka_unit_test(all_go_on_together),
+        cmocka_unit_test(who_is_gone_is_waited_for_by_nobody),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

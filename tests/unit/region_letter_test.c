@@ -52,8 +52,17 @@ static struct region_message make(enum region_message_kind kind,
         break;
     case REGION_ARRIVED:
     case REGION_PASSED:
+    case REGION_KNOWN:
+    case REGION_NOTED:
         message.base = region_fixture_version(8);
         message.barrier = (struct region_barrier_word){.number = 7, .round = 3, .is_broken = true};
+        if (kind == REGION_KNOWN) {
+            message.barrier.round = 0;
+            message.barrier.latest = 4;
+            message.barrier.is_part = true;
+            region_set_add(&message.ranks, 5);
+            region_set_add(&message.ranks, LIMIT_NODES - 1);
+        }
         if (kind == REGION_ARRIVED) {
             message.barrier.latest = 4;
             message.barrier.count = 5;
@@ -114,6 +123,7 @@ static void each_kind_comes_as_it_went(void **state)
         assert_int_equal(read->lock.is_held, message.lock.is_held);
         assert_int_equal(read->lock.is_dirty, message.lock.is_dirty);
         assert_memory_equal(&read->barrier, &message.barrier, sizeof(read->barrier));
+        assert_memory_equal(&read->ranks, &message.ranks, sizeof(read->ranks));
         assert_int_equal(read->handle_count, message.handles != NULL ? 4 : 0);
         assert_int_equal(letter.name_bytes, 3);
         assert_memory_equal(letter.name, NAME, sizeof(NAME));
@@ -234,7 +244,9 @@ static void what_no_machine_says_is_refused(void **state)
                           claim = make(REGION_CLAIM, descriptor),
                           grant = make(REGION_GRANT, descriptor),
                           arrived = make(REGION_ARRIVED, descriptor),
-                          passed = make(REGION_PASSED, descriptor);
+                          passed = make(REGION_PASSED, descriptor),
+                          known = make(REGION_KNOWN, descriptor),
+                          noted = make(REGION_NOTED, descriptor);
 
     (void)state;
     assert_refused(prepare); /* chunks behind the region's end */
@@ -278,6 +290,13 @@ static void what_no_machine_says_is_refused(void **state)
     assert_refused(arrived);
     passed.barrier.count = 1;
     assert_refused(passed);
+    known.barrier.round = 1; /* it is nobody's that counts there */
+    assert_refused(known);
+    noted.barrier.is_part = true;
+    assert_refused(noted);
+    noted = make(REGION_NOTED, descriptor);
+    noted.status = NIGH_INVALID; /* what was known is noted, or there is no room, or no region */
+    assert_refused(noted);
     descriptor->name[0] = 'T'; /* of another region */
     assert_refused(make(REGION_SETTLE, descriptor));
 }

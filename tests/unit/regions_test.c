@@ -1639,6 +1639,33 @@ static void chunks_are_at_nodes_that_there_are(void **state)
     end_two();
 }
 
+/* A letter that says who took part in a barrier. */
+static nigh_status say_known(uint32_t to, const char *name, uint32_t rank)
+{
+    struct region_message message = {.kind = REGION_KNOWN,
+                                     .base = {.epoch = 1, .incarnation = 1, .counter = 2},
+                                     .barrier.number = 1};
+    uint8_t bytes[REGION_LETTER_BYTES];
+    size_t count;
+
+    region_set_add(&message.ranks, rank);
+    count = region_letter_encode(&message, name, (uint8_t)strlen(name), bytes);
+    return regions_receive(world.nodes[to].regions, 1 - to, REGIONS_LETTER, bytes, (uint32_t)count);
+}
+
+static void who_took_part_is_a_node_that_there_is(void **state)
+{
+    char text[16];
+
+    (void)state;
+    begin_two(16);
+    (void)name_at(0, 0, text);
+    assert_int_equal(say_known(0, text, NODES - 1), NIGH_OK);
+    assert_int_equal(say_known(0, text, NODES), NIGH_PROTOCOL);
+    assert_int_equal(say_known(0, text, LIMIT_NODES - 1), NIGH_PROTOCOL);
+    end_two();
+}
+
 /* A home that was started again is told of all mappings, in some turns: also of the one that takes
  * the place of another meanwhile. */
 static void what_takes_a_place_behind_a_walk_is_told(void **state)
@@ -1813,6 +1840,7 @@ static void more_locks_than_letters_are_claimed(void **state)
 static void a_full_node_says_so(void **state)
 {
     struct region *filling[16], *region;
+    uint64_t letters;
     char text[16];
 
     (void)state;
@@ -1835,6 +1863,9 @@ static void a_full_node_says_so(void **state)
     come_to_rest();
     assert_false(world.ops[0].is_used);
     assert_int_equal(world.answer, NIGH_LIMIT);
+    letters = regions_counts(world.nodes[1].regions)->letters;
+    assert_int_equal(say_known(1, text, 0), NIGH_OK);
+    assert_int_equal(regions_counts(world.nodes[1].regions)->letters, letters + 1);
     assert_true(world.is_up[0][1]);
     end_two();
 }
@@ -1845,6 +1876,7 @@ int main(void)
         cmocka_unit_test(who_told_in_another_view_has_not_told),
         cmocka_unit_test(letters_of_another_view_are_not_heard),
         cmocka_unit_test(chunks_are_at_nodes_that_there_are),
+        cmocka_unit_test(who_took_part_is_a_node_that_there_is),
         cmocka_unit_test(what_takes_a_place_behind_a_walk_is_told),
         cmocka_unit_test(names_have_a_bound),
         cmocka_unit_test(handles_go_with_the_incarnation),
