@@ -238,8 +238,8 @@ static void who_has_places_needs_no_lease(void **state)
  * the client sleeps. */
 static void a_lease_beside_own_places_goes_back(void **state)
 {
-    static nigh_op ops[OWN + 1];
-    static nigh_call_spec specs[OWN + 1];
+    static nigh_op ops[LIMIT_OWN_PLACES + 1];
+    static nigh_call_spec specs[LIMIT_OWN_PLACES + 1];
     struct own own = {.grants = true};
     struct fake_node fake;
     nigh_client *client = open_own(&fake, &own);
@@ -247,16 +247,17 @@ static void a_lease_beside_own_places_goes_back(void **state)
 
     (void)state;
     assert_int_equal(nigh_subscribe(client, 0), NIGH_OK);
-    for (uint32_t n = 0; n <= OWN; n++) {
+    for (uint32_t n = 0; n <= LIMIT_OWN_PLACES; n++) {
         specs[n] = (nigh_call_spec){.struct_size = sizeof *specs, .service = "any"};
         assert_int_equal(nigh_call_start(client, &specs[n], NIGH_FOREVER, &ops[n]), NIGH_OK);
     }
-    assert_true(SUPPORT_WAIT((nigh_poll(client), atomic_load(&own.calls) == OWN + 1), 20000));
+    assert_true(
+        SUPPORT_WAIT((nigh_poll(client), atomic_load(&own.calls) == LIMIT_OWN_PLACES + 1), 20000));
     assert_int_equal(atomic_load(&own.leases), 1);
     assert_true(atomic_load(&own.offset) < SESSION_OWN_PLACE);
     assert_int_equal(nigh_next_event(client, 2 * LIMIT_LEASE_IDLE_US, &event), NIGH_TIMEOUT);
     assert_int_equal(atomic_load(&own.closes), 0); /* they are used */
-    for (uint32_t n = 0; n <= OWN; n++) {
+    for (uint32_t n = 0; n <= LIMIT_OWN_PLACES; n++) {
         assert_int_equal(nigh_cancel(client, &ops[n]), NIGH_CANCELED);
     }
     assert_true(SUPPORT_WAIT(
