@@ -512,7 +512,8 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(region_posts_low, "of them, over connections of low priority's")    \
     X(region_ends, "connections for regions that ended alone, ever")      \
     X(region_post_bytes, "that READs and WRITEs of regions moved, ever")  \
-    X(region_bytes_pushed, "of copies for clients elsewhere, ever")
+    X(region_bytes_pushed, "of copies for clients elsewhere, ever")       \
+    X(leases_refused, "leases that clients were refused, ever")
 
 /* Zero-fill, then set struct_size, which lets the struct grow: at its end. */
 typedef struct nigh_node_stats {

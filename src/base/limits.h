@@ -66,7 +66,12 @@
            others */
 #define LIMIT_RING_CREATES 32 /* that may wait beside these: creates, for which gets may wait */
 #define LIMIT_NODE_GRACE_US \
-    1000000                  /* beyond its deadline a call gives a node that does not answer */
+    1000000                 /* beyond its deadline a call gives a node that does not answer */
+#define LIMIT_OPEN_TRIES 16 /* of one nigh_client_open, where the node closes the connection */
+#define LIMIT_LEASE_IDLE_US                                                                \
+    1000000                  /* a client that sleeps for longer and puts nothing meanwhile \
+                                gives its leases back; one that is used up later than so   \
+                                is followed by a small one */
 #define LIMIT_ASK_BATCH    8 /* extents asked for ahead of one answer */
 #define LIMIT_EVICT_PASSES 3 /* rounds over all lanes of one nigh_evict */
 
@@ -204,9 +209,12 @@
 #define LIMIT_RECEIVES         64   /* of one service, that wait */
 #define LIMIT_SERVICE_QUEUE    128  /* requests that wait for a receive of one service */
 #define LIMIT_CALL_PLACES      128  /* of one client's calls and replies in one lane */
+#define LIMIT_OWN_PLACES       32   /* of them, that its session has whatever others do */
 #define LIMIT_REPLY_PLACES     8    /* of them, kept for replies */
 #define LIMIT_UNLOCKED_PLACES  16   /* and from waits for locks, so that holders read and write */
 #define LIMIT_CALL_TRIES       8    /* nodes that a call of any server is tried at, in a row */
+#define LIMIT_PLACES_REST_US \
+    1000000 /* before memory for more places is asked for again, after a refusal */
 #define LIMIT_CALL_REST_US \
     1000 /* before an idempotent call is tried again; doubled, 256 times at most */
 #define LIMIT_CALL_LINK_US UINT64_C(10000000) /* that a call waits for a link that has not come */

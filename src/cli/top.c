@@ -82,9 +82,10 @@ static void print_text(const nigh_node_stats *now, const nigh_node_stats *before
         (unsigned long long)now->evictions, evicted, (unsigned long long)now->spills,
         (unsigned long long)now->unspills);
     printf("trouble   %llu requests for memory refused, %llu for want of an index entry, %llu disk "
-           "failures, %llu events lost\n",
+           "failures, %llu events lost, %llu leases refused\n",
            (unsigned long long)now->out_of_memory, (unsigned long long)now->index_full,
-           (unsigned long long)now->spill_failures, (unsigned long long)now->events_lost);
+           (unsigned long long)now->spill_failures, (unsigned long long)now->events_lost,
+           (unsigned long long)now->leases_refused);
 }
 
 /* Of a node that nobody calls, or whose objects have no replicas, lines of zeros tell nothing. */

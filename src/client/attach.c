@@ -23,6 +23,7 @@
 #include "client/attach.h"
 #include "client/client_internal.h"
 #include "client/lease.h"
+#include "client/places.h"
 #include "client/ring.h"
 #include "memory/memfd.h"
 
@@ -305,6 +306,13 @@ static nigh_status attach_reserve_shared(nigh_client *client, uint64_t memory_by
     return status;
 }
 
+/* Of the session's memory, as far as this library uses it. */
+static uint64_t attach_least_bytes(const struct session_welcome *welcome)
+{
+    return (welcome->rights & SESSION_HAS_PLACES) != 0 ? session_file_bytes(welcome->lanes)
+                                                       : session_memory_bytes(welcome->lanes);
+}
+
 /* Session memory and node page, written here for the first time. */
 static nigh_status attach_map_session(nigh_client *client, struct attach_answer *answer)
 {
@@ -317,7 +325,7 @@ static nigh_status attach_map_session(nigh_client *client, struct attach_answer 
         status = memfd_size(answer->fds[1], &memory_bytes);
     }
     if (status == NIGH_OK &&
-        (page_bytes < sizeof(*client->node_page) || memory_bytes < welcome->session_bytes ||
+        (page_bytes < sizeof(*client->node_page) || memory_bytes < attach_least_bytes(welcome) ||
          memory_bytes > ATTACH_MEMORY_BYTES_MAX)) {
         status = NIGH_PROTOCOL;
     }
@@ -331,7 +339,12 @@ static nigh_status attach_map_session(nigh_client *client, struct attach_answer 
     }
     if (status == NIGH_OK) {
         status = memfd_map_at((uint8_t *)client->node_page + CLIENT_PAGE_GAP, answer->fds[1],
-                              memory_bytes, MEMFD_WRITABLE | MEMFD_PREFAULT);
+                              memory_bytes, MEMFD_WRITABLE);
+    }
+    if (status == NIGH_OK) {
+        /* Places have their pages when they are first used. */
+        status = memfd_prefault((uint8_t *)client->node_page + CLIENT_PAGE_GAP,
+                                welcome->session_bytes, true);
     }
     if (status != NIGH_OK) {
         return status;
@@ -401,6 +414,9 @@ static nigh_status attach_fill(nigh_client *client, struct attach_answer *answer
                         (client->hello_flags & SESSION_HELLO_READ_ONLY) == 0;
     lease_reset(client);
     status = attach_map_session(client, answer);
+    if (status == NIGH_OK && (welcome->rights & SESSION_HAS_PLACES) != 0) {
+        calls_own_places(client);
+    }
     for (uint32_t i = 0; i < client->lanes && status == NIGH_OK; i++) {
         status = attach_map_lane(client, i, answer->fds[2 + 2 * i], &answer->fds[3 + 2 * i]);
     }

@@ -101,7 +101,7 @@ static void call_take_reply(struct client_op *op, const struct session_cqe *cqe)
         calls_answered(op);
     }
     if (cqe->data_size > 0 && cqe->data_size <= min_u64(spec->reply_room, LIMIT_CALL_BYTES)) {
-        memcpy(spec->reply, op->client->write_arena + op->u.place.offset, (size_t)cqe->data_size);
+        memcpy(spec->reply, place_bytes(op), (size_t)cqe->data_size);
     }
 }
 
@@ -147,6 +147,9 @@ nigh_status calls_explain(const struct client_op *op, nigh_status status)
 {
     uint32_t rank = op->u.call.rank != NIGH_ANY_RANK ? op->u.call.rank : op->u.call.spec->served_by;
 
+    if (place_explain(op, status)) {
+        return status;
+    }
     if (rank == NIGH_ANY_RANK) {
         return call_tell_none(op, status);
     }

@@ -4,6 +4,7 @@
  * that all pending operations share when the node is gone.
  */
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,8 +34,11 @@
 #include "memory/memfd.h"
 
 #define CLIENT_OPEN_TIMEOUT_US UINT64_C(5000000)
-#define CLIENT_OPEN_FLAGS      (NIGH_OPEN_READ_ONLY | NIGH_OPEN_LOW_PRIORITY)
-#define CLIENT_GUARD_BYTES     4096
+#define CLIENT_OPEN_PAUSE_US \
+    UINT64_C(1000)            /* twice so long before the third attempt to open, and ... */
+#define CLIENT_OPEN_PAUSES 6u /* ... twice as long before each after, so often */
+#define CLIENT_OPEN_FLAGS  (NIGH_OPEN_READ_ONLY | NIGH_OPEN_LOW_PRIORITY)
+#define CLIENT_GUARD_BYTES 4096
 
 static _Atomic uint64_t client_serials = 1;
 
@@ -459,32 +463,46 @@ static nigh_status client_find_path(nigh_client *client, const char *given)
     return NIGH_OK;
 }
 
+/* Before the next attempt to attach. False: there is none, or no time for it. */
+static bool client_tries_again(uint32_t attempt, uint64_t deadline_us)
+{
+    uint64_t pause_us = CLIENT_OPEN_PAUSE_US << min_u32(attempt, CLIENT_OPEN_PAUSES);
+
+    if (attempt + 1 >= LIMIT_OPEN_TRIES ||
+        clock_now_us(&clock_monotonic) + pause_us >= deadline_us) {
+        return false;
+    }
+    if (attempt > 0) {
+        (void)poll(NULL, 0, (int)(pause_us / 1000));
+    }
+    return true;
+}
+
 /*
  * Connects and attaches. A node that was killed takes connections, and closes them, until the
- * machine has done away with all of it; so who is closed upon asks once more who is there.
+ * machine has done away with all of it; one to which many come at once closes those that have not
+ * said hello for longest. So who is closed upon asks again who is there.
  */
 static nigh_status client_reach(nigh_client *client, const nigh_client_options *options)
 {
+    uint64_t deadline_us =
+        clock_deadline_us(clock_now_us(&clock_monotonic), client->open_timeout_us);
     char text[CLIENT_TEXT_BYTES];
     nigh_status status;
     int socket_fd;
 
-    status = attach_connect(client->socket_path, client->open_timeout_us, &socket_fd, text);
-    if (status != NIGH_OK) {
-        error_set_open("%s", text);
-        return status;
+    for (uint32_t attempt = 0;; attempt++) {
+        status = attach_connect(client->socket_path, client->open_timeout_us, &socket_fd, text);
+        if (status != NIGH_OK) {
+            error_set_open(attempt > 0 ? "the node died or stopped just now: %.400s" : "%s", text);
+            return status;
+        }
+        status = client_attach(client, socket_fd, options);
+        if (status != NIGH_UNREACHABLE || !client_tries_again(attempt, deadline_us)) {
+            return status;
+        }
+        fd_close(&client->socket_fd);
     }
-    status = client_attach(client, socket_fd, options);
-    if (status != NIGH_UNREACHABLE) {
-        return status;
-    }
-    fd_close(&client->socket_fd);
-    status = attach_connect(client->socket_path, client->open_timeout_us, &socket_fd, text);
-    if (status != NIGH_OK) {
-        error_set_open("the node died or stopped just now: %.400s", text);
-        return status;
-    }
-    return client_attach(client, socket_fd, options);
 }
 
 nigh_status nigh_client_open(const nigh_client_options *given, nigh_client **out)

@@ -75,12 +75,15 @@ struct client_lease {
     bool retired;     /* nothing more is cut; closed with its last writer */
 };
 
-/* Leased memory of a lane in which calls and replies lie while they are under way: places of
- * LIMIT_CALL_BYTES, the last one used first. */
+/* Where calls and replies of a lane lie while they are under way: places of LIMIT_CALL_BYTES, the
+ * last one used first. The session's own are numbered before those in leased memory. */
 struct client_calls {
-    uint64_t offset;
-    uint32_t count; /* 0: there is none yet */
-    bool asked;     /* it is on its way */
+    uint8_t *own;        /* in the session's memory; NULL: an older node, which leases all */
+    uint32_t own_count;  /* 0 or LIMIT_OWN_PLACES */
+    uint64_t offset;     /* of the lease */
+    uint32_t count;      /* of both; 0: there is none yet */
+    bool asked;          /* a lease is on its way */
+    uint64_t refused_us; /* when one was last refused to who has places of its own */
     uint32_t free_count;
     uint8_t free[LIMIT_CALL_PLACES];
 };
@@ -105,6 +108,7 @@ struct client_lane {
     uint64_t lease_want;       /* bytes the next one should have */
     bool lease_asked;          /* one is on its way */
     uint64_t lease_refused_us; /* when one was last refused */
+    uint64_t lease_granted_us; /* and granted */
     struct client_calls calls;
     ino_t index_inode;
     /* For each lane pin, the views that it stands for: what a resume finds set without one was the
@@ -198,7 +202,10 @@ struct nigh_client {
     uint32_t subscribe_flags;
     uint32_t event_lane; /* where the next look for events begins */
     uint64_t socket_seen_us;
-    uint64_t ends; /* ops that ended, ever */
+    uint64_t ends;      /* ops that ended, ever */
+    uint64_t cuts;      /* how often leased memory was had or used, ever; */
+    uint64_t rest_cuts; /* that many when a thread that slept looked last, */
+    uint64_t rest_us;   /* and when it is idle if there were no more */
     struct client_pair_refused pair_refused[LIMIT_PAIR_REFUSED];
     bool has_pairs;       /* the node makes them */
     bool takes_donations; /* the node takes memory, */

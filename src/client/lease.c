@@ -4,7 +4,9 @@
  * without asking. All functions want the client's lock.
  *
  * A lease that is used up is closed once nothing cut from it is still to be sealed, so that the
- * lane gets back what was never used. The lane keeps at most LIMIT_LEASE_PIECES unsealed pieces of
+ * lane gets back what was never used; and so is one that a client has which sleeps in a call for
+ * long. What a client keeps that sleeps elsewhere takes from others nothing but speed: who gets no
+ * lease asks for each object. The lane keeps at most LIMIT_LEASE_PIECES unsealed pieces of
  * a lease apart; the client stays below, by counting what may lie between sealed objects.
  */
 #include <string.h>
@@ -12,6 +14,7 @@
 #include "base/clock.h"
 #include "client/client_internal.h"
 #include "client/lease.h"
+#include "client/places.h"
 #include "client/quota.h"
 #include "client/ring.h"
 
@@ -117,14 +120,13 @@ bool lease_cut(nigh_client *client, uint32_t lane, uint64_t bytes, uint64_t *off
     *offset = lease->offset + lease->used;
     lease->used += bytes;
     lease->writers++;
+    client->cuts++;
     return true;
 }
 
-void lease_make_way(nigh_client *client, uint32_t lane, uint64_t bytes)
+/* Gives those of a lane back that nobody writes to. */
+static void lease_retire(nigh_client *client, uint32_t lane)
 {
-    if (bytes < max_u64(LIMIT_LEASE_BYTES_MAX, client->extent_bytes)) {
-        return;
-    }
     for (uint32_t i = 0; i < LIMIT_PUT_LEASES; i++) {
         struct client_lease *lease = &client->lane[lane].leases[i];
 
@@ -133,6 +135,37 @@ void lease_make_way(nigh_client *client, uint32_t lane, uint64_t bytes)
             lease_settle(client, lane, lease);
         }
     }
+}
+
+void lease_rest(nigh_client *client)
+{
+    for (uint32_t lane = 0; lane < client->lanes; lane++) {
+        lease_retire(client, lane);
+        calls_rest(client, lane);
+    }
+}
+
+bool lease_may_rest(const nigh_client *client)
+{
+    for (uint32_t lane = 0; lane < client->lanes; lane++) {
+        for (uint32_t i = 0; i < LIMIT_PUT_LEASES; i++) {
+            if (client->lane[lane].leases[i].bytes != 0) {
+                return true;
+            }
+        }
+        if (calls_may_rest(client, lane)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void lease_make_way(nigh_client *client, uint32_t lane, uint64_t bytes)
+{
+    if (bytes < max_u64(LIMIT_LEASE_BYTES_MAX, client->extent_bytes)) {
+        return;
+    }
+    lease_retire(client, lane);
 }
 
 void lease_sealing(nigh_client *client, uint32_t lane, uint64_t offset)
@@ -192,6 +225,8 @@ void lease_granted(nigh_client *client, uint32_t lane, uint64_t offset, uint64_t
             lease->used = lease->writers = lease->sealing = lease->holes = 0;
             lease->retired = false;
             at->lease_want = min_u64(max_u64(at->lease_want, bytes) * 2, LIMIT_LEASE_BYTES_MAX);
+            at->lease_granted_us = clock_now_us(&clock_monotonic);
+            client->cuts++;
             return;
         }
     }
@@ -206,6 +241,15 @@ bool lease_is_for(const nigh_client *client, uint32_t lane, uint64_t bytes)
 
     return bytes <= max_u64(LEASE_OBJECT_BYTES, at->leases[at->lease_current].bytes / 2) &&
            !quota_is_below(client, bytes);
+}
+
+/* Who used the last one up slowly needs no large one, which would be idle for long. */
+static uint64_t lease_wanted(struct client_lane *at)
+{
+    if (clock_now_us(&clock_monotonic) - at->lease_granted_us > LIMIT_LEASE_IDLE_US) {
+        at->lease_want = LIMIT_LEASE_BYTES_MIN;
+    }
+    return at->lease_want;
 }
 
 /* Leases with room for more such objects, the current one not counted. */
@@ -243,7 +287,7 @@ void lease_renew(nigh_client *client, uint32_t lane, uint64_t bytes, struct sess
         return;
     }
     sqe->flags |= SESSION_FLAG_RENEW;
-    sqe->argument = session_renew_argument(at->lease_want, sqe->argument);
+    sqe->argument = session_renew_argument(lease_wanted(at), sqe->argument);
     at->lease_asked = true;
 }
 
@@ -257,7 +301,7 @@ bool lease_ask(nigh_client *client, uint32_t lane, bool no_evict, struct session
     }
     sqe->op = SESSION_OP_LEASE;
     sqe->flags = no_evict ? SESSION_FLAG_NO_EVICT : 0;
-    sqe->argument = at->lease_want;
+    sqe->argument = lease_wanted(at);
     at->lease_asked = true;
     return true;
 }

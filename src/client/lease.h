@@ -24,6 +24,9 @@ void lease_granted(nigh_client *client, uint32_t lane, uint64_t offset, uint64_t
 /* Something large is about to be asked for, and a lease may split the room for it: gives back those
  * that nobody writes to. Locked. */
 void lease_make_way(nigh_client *client, uint32_t lane, uint64_t bytes);
+/* The client is idle: gives all back that nobody uses. Whether there is anything. Locked. */
+void lease_rest(nigh_client *client);
+bool lease_may_rest(const nigh_client *client);
 /* Whether an object of `bytes` should come from a lease. Locked. */
 bool lease_is_for(const nigh_client *client, uint32_t lane, uint64_t bytes);
 /* Lets a SEAL ask for the next lease when that is due. Locked. */

@@ -66,7 +66,7 @@ static bool multicast_build(struct client_op *op, size_t step, struct session_sq
 static void multicast_take(struct client_op *op, const struct session_cqe *cqe)
 {
     nigh_multicast_spec *spec = op->u.call.many;
-    const uint8_t *from = op->client->write_arena + op->u.place.offset;
+    const uint8_t *from = place_bytes(op);
     struct session_collected said;
 
     spec->version = cqe->generation;

@@ -61,6 +61,7 @@ struct op_kind {
 #define OP_TIMELESS 4u  /* the step itself says how long it waits */
 #define OP_DOOMED   8u  /* given up: ends with the last copy that is under way */
 #define OP_PAIRED   16u /* a call that is under way through a pair */
+#define OP_UNPLACED 32u /* an older node has no memory left for places, and this ended of it */
 #define OP_ROUGH    32u /* a call whose deadline is what the server is told, for a moment */
 
 /* The library's view of a nigh_op. */

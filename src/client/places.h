@@ -10,6 +10,13 @@
 /* Writes what an op submits to a place. */
 typedef void place_fill(struct client_op *op, struct session_sqe *sqe);
 
+/* The node gives each session places of its own. At open. */
+void calls_own_places(nigh_client *client);
+/* Whether a lease beside the own ones is not used; and gives it back. Locked. */
+bool calls_may_rest(const nigh_client *client, uint32_t lane);
+void calls_rest(nigh_client *client, uint32_t lane);
+/* What lies at a place that a submission named; NULL: no place begins there. Locked. */
+uint8_t *calls_bytes(const nigh_client *client, uint32_t lane, uint64_t offset);
 /* The answer to a CALL_LEASE. Locked. */
 void calls_leased(nigh_client *client, uint32_t lane, const struct session_cqe *cqe);
 /* A submission with bytes at this place has ended. Locked. */
@@ -33,6 +40,8 @@ bool place_has_room(struct client_op *op);
 
 /* Asks for the memory. */
 void place_ask_memory(const struct client_op *op, struct session_sqe *sqe);
+/* An op's place, from place_take to its end. */
+uint8_t *place_bytes(const struct client_op *op);
 /* Takes a place for an op: where its bytes go; and writes what the caller gave. */
 uint8_t *place_take(struct client_op *op, struct session_sqe *sqe);
 void place_write(const struct client_op *op, uint8_t *to);
@@ -43,6 +52,9 @@ bool place_build(struct client_op *op, struct session_sqe *sqe, place_fill *fill
 bool place_came(struct client_op *op, const struct session_cqe *cqe);
 bool place_goes_on(struct client_op *op, size_t step, const struct session_cqe *cqe,
                    place_fill *fill);
+
+/* What ended of having no place says so: whether this did. */
+bool place_explain(const struct client_op *op, nigh_status status);
 
 /*
  * Starts a call or a receive. The client's first in its lane waits until the lane has granted

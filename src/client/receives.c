@@ -277,7 +277,7 @@ static void receive_show(nigh_service *service, uint32_t lane, const struct sess
 {
     size_t size = (size_t)min_u64(cqe->data_size, LIMIT_CALL_BYTES);
 
-    memcpy(buffer, service->client->write_arena + offset, size);
+    memcpy(buffer, calls_bytes(service->client, lane, offset), size);
     *request = (nigh_request){
         .service = service,
         .bytes = buffer,

@@ -159,8 +159,7 @@ static bool region_done(struct client_op *op, size_t step, uint8_t opcode,
         *op->u.region.out = cqe->generation;
     }
     if (op->u.region.answer != NULL && cqe->data_size == op->u.region.total) {
-        memcpy(op->u.region.answer, op->client->write_arena + op->u.place.offset,
-               (size_t)cqe->data_size);
+        memcpy(op->u.region.answer, place_bytes(op), (size_t)cqe->data_size);
     } else if (op->u.region.answer != NULL) {
         op_fail(op, NIGH_PROTOCOL);
     }
@@ -268,6 +267,9 @@ nigh_status region_explain(const struct client_op *op, nigh_status status)
     bool moves_bytes = (what >= SESSION_REGION_READ && what <= SESSION_REGION_SWAP) ||
                        what == SESSION_REGION_FILL || what == SESSION_REGION_COPY;
 
+    if (place_explain(op, status)) {
+        return status;
+    }
     if (own != NULL) {
         return error_set(op->client, status, "%s", own);
     }

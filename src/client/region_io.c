@@ -75,12 +75,13 @@ static bool io_build(struct client_op *op, size_t step, struct session_sqe *sqe)
 static void io_take_read(struct client_op *op, size_t step, const struct session_cqe *cqe)
 {
     nigh_region_part part = step_of(op, step);
+    const uint8_t *from = calls_bytes(op->client, op->u.place.lane, cqe->offset);
 
-    if (cqe->data_size != part.size || cqe->offset > op->client->arena_bytes - part.size) {
+    if (cqe->data_size != part.size || from == NULL) {
         op_fail(op, NIGH_PROTOCOL);
         return;
     }
-    memcpy(part.bytes, op->client->write_arena + cqe->offset, part.size);
+    memcpy(part.bytes, from, part.size);
 }
 
 static bool io_done(struct client_op *op, size_t step, uint8_t opcode,

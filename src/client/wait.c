@@ -16,6 +16,7 @@
 #include "base/futex.h"
 #include "client/client_internal.h"
 #include "client/copies.h"
+#include "client/lease.h"
 #include "client/op.h"
 #include "client/pairs.h"
 #include "client/ring.h"
@@ -233,8 +234,35 @@ static uint64_t wait_limit(const struct client_op *op, uint64_t now_us, uint64_t
     return end_us == UINT64_MAX ? UINT64_MAX : end_us - now_us;
 }
 
+/*
+ * A client that has leased memory and is idle gives it back: whoever sleeps in a call looks, and
+ * other threads may use it meanwhile. Until when nothing is to be done, UINT64_MAX: it has none.
+ */
+static uint64_t wait_rest(nigh_client *client, uint64_t now_us)
+{
+    uint64_t due_us = UINT64_MAX;
+
+    client_lock(client);
+    if (client->rest_cuts != client->cuts) {
+        client->rest_cuts = client->cuts;
+        client->rest_us = now_us + LIMIT_LEASE_IDLE_US;
+    }
+    if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED &&
+        lease_may_rest(client)) {
+        if (now_us >= client->rest_us) {
+            lease_rest(client);
+            ring_flush(client);
+        } else {
+            due_us = client->rest_us;
+        }
+    }
+    client_unlock(client);
+    return due_us;
+}
+
 nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadline_us)
 {
+    uint64_t rest_us = UINT64_MAX; /* when leases are looked at that nobody uses */
     uint64_t spin_end_us = 0;
     uint64_t now_us = 0;
     uint64_t risen_us = 0; /* the time after a sleep, as long as it is fresh */
@@ -272,6 +300,9 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
         if (spin_end_us == 0) {
             spin_end_us = now_us + client->spin_us;
         }
+        if (sleeps == 1 || now_us >= rest_us) {
+            rest_us = wait_rest(client, now_us);
+        }
         spins = sleeps == 0 && now_us < spin_end_us;
         if (wait_drive(client, now_us, spins || rests)) {
             continue;
@@ -282,15 +313,16 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
         }
         if (rests) {
             risen_us = now_us;
-            rests = wait_on_lane(client, op, wait_limit(op, now_us, deadline_us), &risen_us);
+            rests = wait_on_lane(client, op, wait_limit(op, now_us, min_u64(deadline_us, rest_us)),
+                                 &risen_us);
             continue; /* if it could not: once more without */
         }
         /* The other side of a pair wakes who sleeps on the socket alone. */
         first = sleeps == 0 && !pairs_any(client);
         if (!first && wait_takes_lead(client)) {
-            wait_on_socket(client, op, wait_limit(op, now_us, deadline_us));
+            wait_on_socket(client, op, wait_limit(op, now_us, min_u64(deadline_us, rest_us)));
         } else {
-            wait_on_futex(client, op, wait_limit(op, now_us, deadline_us), first);
+            wait_on_futex(client, op, wait_limit(op, now_us, min_u64(deadline_us, rest_us)), first);
         }
         sleeps++;
         wait_look_after(client, op);

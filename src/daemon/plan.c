@@ -47,7 +47,7 @@ static void plan_print_memory(const struct node_settings *settings, uint64_t mem
 
     bytes_format_size(memory_bytes, objects);
     bytes_format_size(index_bytes, indexes);
-    bytes_format_size(session_memory_bytes(settings->lanes), session);
+    bytes_format_size(session_file_bytes(settings->lanes), session);
     printf("memory        %s for objects, %s for indexes, %s a session", objects, indexes, session);
     if (admission_read("", &facts) == NIGH_OK) {
         uint64_t free_bytes = min_u64(facts.memory_available_bytes, facts.cgroup.available_bytes);

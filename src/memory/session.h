@@ -354,10 +354,30 @@ _Static_assert(sizeof(struct session_lane) % SESSION_PAGE == 0, "lanes start on 
 #define SESSION_CHUNKS_BYTES \
     ((sizeof(struct pin_chunk) * LIMIT_PIN_CHUNKS + SESSION_PAGE - 1) / SESSION_PAGE * SESSION_PAGE)
 
-/* The whole: front page, then each lane, then the pin chunks. */
+/* What a welcome says: front page, then each lane, then the pin chunks. */
 static inline uint64_t session_memory_bytes(uint32_t lanes)
 {
     return SESSION_PAGE + (uint64_t)lanes * sizeof(struct session_lane) + SESSION_CHUNKS_BYTES;
+}
+
+/*
+ * Behind that, of each lane: places of LIMIT_CALL_BYTES in which the bytes of calls and of
+ * questions about regions lie, which a session has whatever others do. Their pages come when they
+ * are first touched: who calls nobody costs none. They came later: they are there where the welcome
+ * says SESSION_HAS_PLACES, which does not count them in session_bytes.
+ */
+#define SESSION_PLACES_BYTES ((uint64_t)LIMIT_OWN_PLACES * LIMIT_CALL_BYTES)
+
+_Static_assert(SESSION_PLACES_BYTES % SESSION_PAGE == 0, "places of lanes start on pages");
+
+/* In an offset of a CALL, REPLY, RECEIVE, COLLECT or REGION: it is one in these places of the lane,
+ * else in leased memory. */
+#define SESSION_OWN_PLACE (UINT64_C(1) << 63)
+
+/* The whole file. */
+static inline uint64_t session_file_bytes(uint32_t lanes)
+{
+    return session_memory_bytes(lanes) + (uint64_t)lanes * SESSION_PLACES_BYTES;
 }
 
 static inline struct session_front *session_front_of(void *memory)
@@ -374,6 +394,22 @@ static inline struct pin_chunk *session_chunks_of(void *memory, uint32_t lanes)
 {
     return (struct pin_chunk *)(void *)((uint8_t *)memory + SESSION_PAGE +
                                         (size_t)lanes * sizeof(struct session_lane));
+}
+
+static inline uint8_t *session_places_of(void *memory, uint32_t lanes, uint32_t lane)
+{
+    return (uint8_t *)memory + session_memory_bytes(lanes) + lane * SESSION_PLACES_BYTES;
+}
+
+/* Bytes of a lane's own places; NULL: not all of them are there. */
+static inline uint8_t *session_place_at(uint8_t *places, uint64_t offset, uint64_t bytes)
+{
+    uint64_t at = offset & ~SESSION_OWN_PLACE;
+
+    return (offset & SESSION_OWN_PLACE) != 0 && bytes <= SESSION_PLACES_BYTES &&
+                   at <= SESSION_PLACES_BYTES - bytes
+               ? places + at
+               : NULL;
 }
 
 /* The ready word: the client sets it to 1 after submitting; the lane clears it before it looks at

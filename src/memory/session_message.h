@@ -73,6 +73,8 @@ _Static_assert(sizeof(struct session_hello) == 112, "hello is on the wire");
 #define SESSION_HAS_PAIRS       2u /* the node makes pairs. Came later */
 #define SESSION_HAS_DONATIONS   4u /* and takes memory that is donated. Came later still */
 #define SESSION_DROPS_DONATIONS 8u /* and lets go of it again when it is told to. After that */
+#define SESSION_HAS_PLACES \
+    16u /* the session's memory ends with places of its own (session_file_bytes). Later still */
 
 struct session_welcome {
     struct session_message_header header;
@@ -86,7 +88,7 @@ struct session_welcome {
     uint64_t extent_bytes;
     uint64_t arena_bytes;   /* LIMIT_EXTENTS * extent_bytes: what a client reserves to map extents
                                side by side */
-    uint64_t session_bytes; /* of the session's memory */
+    uint64_t session_bytes; /* of the session's memory, without places */
     uint32_t spin_us;
     uint32_t incarnation;
     char pool[LIMIT_POOL_NAME_BYTES + 1];

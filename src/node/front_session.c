@@ -94,6 +94,7 @@ static uint32_t front_rights_of(const struct front *front, const struct node_ses
     if (!session->seat.may_write)
         return 0; /* who may not write calls nobody either */
     return SESSION_MAY_WRITE | SESSION_HAS_DONATIONS | SESSION_DROPS_DONATIONS |
+           (session->seat.has_places ? SESSION_HAS_PLACES : 0) |
            (front->services != NULL ? SESSION_HAS_PAIRS : 0);
 }
 
@@ -111,7 +112,7 @@ static nigh_status front_send_welcome(const struct front *front, const struct no
         .session = session->seat.session_id,
         .extent_bytes = front->config.extents->extent_bytes,
         .arena_bytes = LIMIT_EXTENTS * front->config.extents->extent_bytes,
-        .session_bytes = session->memory_bytes,
+        .session_bytes = session_memory_bytes(front->config.lanes),
         .spin_us = front->config.spin_us,
         .incarnation = front->config.incarnation,
     };

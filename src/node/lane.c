@@ -386,6 +386,9 @@ static nigh_status lane_session_add(struct lane *lane, const struct lane_seat *s
     session->seat = seat;
     session->front = config.front;
     session->shared = config.lane;
+    session->places = seat->has_places
+                          ? session_places_of(seat->memory, lane->config.lanes, lane->config.number)
+                          : NULL;
     session->expelled = session->reported = false;
     return NIGH_OK;
 }

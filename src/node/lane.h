@@ -82,6 +82,7 @@ struct lane_seat {
     uint64_t quota_max_bytes;     /* what the client may ask for; 0: anything */
     _Atomic uint64_t *quota_used; /* shared by the lanes */
     void *memory;                 /* the session's shared memory, mapped writable */
+    bool has_places;              /* it ends with places of its own */
     int socket_fd; /* pokes go there; -1: nobody is there (a session kept over a restart) */
     const int *doorbell_fds; /* one a lane; -1 as above */
 };

@@ -144,9 +144,8 @@ nigh_status lane_open_loan(struct lane *lane, uint32_t slot, uint64_t offset, ui
 {
     struct bulks_part parts[LIMIT_CALL_BULKS];
     struct session_bulk wanted[LIMIT_CALL_BULKS];
-    const uint8_t *bytes = count > LIMIT_CALL_BULKS ? NULL
-                                                    : store_leased_bytes(lane->store, slot, offset,
-                                                                         count * sizeof(*wanted));
+    const uint8_t *bytes =
+        count > LIMIT_CALL_BULKS ? NULL : lane_placed(lane, slot, offset, count * sizeof(*wanted));
     nigh_status status = NIGH_OK;
     uint32_t taken = 0;
 

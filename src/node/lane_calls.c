@@ -3,10 +3,10 @@
  * Calls of services: between the rings and the handlers of this lane and the state machine that
  * knows what is under way (rpc/calls.h).
  *
- * The bytes of a request and of its reply lie in memory that the node has leased to the session. A
- * client may close or seal a lease at any time, so where they lie is checked each time they are
- * touched, and what is read there is read once. Whose a call is, is said by the session's place and
- * by how often that was begun anew.
+ * The bytes of a request and of its reply lie in a place of the session's memory, or in memory that
+ * the node has leased to it. A client may close or seal a lease at any time, so where they lie is
+ * checked each time they are touched, and what is read there is read once. Whose a call is, is said
+ * by the session's place and by how often that was begun anew.
  */
 #include <string.h>
 
@@ -34,6 +34,17 @@ bool lane_is_session(const struct lane *lane, uint32_t slot, uint32_t begun)
     return session->seat != NULL && session->swept && session->begun == begun;
 }
 
+uint8_t *lane_placed(struct lane *lane, uint32_t slot, uint64_t offset, uint64_t bytes)
+{
+    const struct lane_session *session = &lane->sessions[slot];
+
+    if ((offset & SESSION_OWN_PLACE) == 0)
+        return store_leased_bytes(lane->store, slot, offset, bytes);
+    return session->seat != NULL && session->places != NULL
+               ? session_place_at(session->places, offset, bytes)
+               : NULL;
+}
+
 static bool is_its_session(const struct lane *lane, const struct calls_caller *caller)
 {
     return lane_is_session(lane, caller->owner, caller->begun);
@@ -48,9 +59,9 @@ static const uint8_t *on_bytes(void *context, const struct calls_caller *caller)
         return collect_edges_bytes(&lane->collect, caller);
     if (!is_its_session(lane, caller))
         return NULL;
-    return caller->bytes == 0 ? nothing
-                              : store_leased_bytes(lane->store, caller->owner,
-                                                   caller->offset + caller->skip, caller->bytes);
+    return caller->bytes == 0
+               ? nothing
+               : lane_placed(lane, caller->owner, caller->offset + caller->skip, caller->bytes);
 }
 
 static uint16_t flags_of(const struct calls_end *end)
@@ -80,7 +91,7 @@ static void on_ended(void *context, const struct calls_caller *caller, const str
         cqe.status = NIGH_LIMIT; /* data_size says how much it would have been */
         cqe.flags = 0;
     } else if (end->count > 0) {
-        uint8_t *to = store_leased_bytes(lane->store, caller->owner, caller->offset, end->count);
+        uint8_t *to = lane_placed(lane, caller->owner, caller->offset, end->count);
 
         if (to == NULL) {
             cqe.status = NIGH_INVALID;
@@ -229,7 +240,7 @@ void lane_call(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
     bool is_valid = (sqe->flags & ~known) == 0 && most <= LIMIT_CALL_BYTES &&
                     sqe->data_size <= LIMIT_CALL_BYTES &&
                     (skip == 0 || (sqe->flags & ~SESSION_FLAG_URGENT) == 0) &&
-                    (most == 0 || store_leased_bytes(lane->store, slot, sqe->offset, most) != NULL);
+                    (most == 0 || lane_placed(lane, slot, sqe->offset, most) != NULL);
     struct calls_call call = {
         .service = hash_load64(sqe->id),
         .deadline_us = clock_deadline_us(lane->now_us, sqe->argument),
@@ -273,7 +284,7 @@ nigh_status lane_answer_request(struct lane *lane, uint32_t slot, uint64_t id, i
         said == NIGH_PENDING)
         return NIGH_INVALID;
     if (count > 0) {
-        bytes = store_leased_bytes(lane->store, slot, offset, count);
+        bytes = lane_placed(lane, slot, offset, count);
         if (bytes == NULL)
             return NIGH_INVALID;
     }

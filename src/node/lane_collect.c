@@ -49,7 +49,7 @@ static void on_answer(void *context, const struct calls_caller *caller,
 
     if (!lane_is_session(lane, caller->owner, caller->begun))
         return;
-    to = store_leased_bytes(lane->store, caller->owner, caller->offset, bytes);
+    to = lane_placed(lane, caller->owner, caller->offset, bytes);
     if (to == NULL) {
         complete(lane, caller->owner, caller->cookie, NIGH_INVALID, 0);
         return;
@@ -112,8 +112,8 @@ static nigh_status begin(struct lane *lane, uint32_t slot, const struct session_
 
     if (sqe->flags != 0 || sqe->data_size > LIMIT_COLLECT_BYTES || sqe->ref > LIMIT_COLLECT_BYTES)
         return NIGH_INVALID;
-    bytes = store_leased_bytes(lane->store, slot, sqe->offset,
-                               max_u64(whole, sizeof(struct collect_said) + sqe->ref));
+    bytes = lane_placed(lane, slot, sqe->offset,
+                        max_u64(whole, sizeof(struct collect_said) + sqe->ref));
     if (bytes == NULL)
         return NIGH_INVALID;
     if (!session->seat->may_write)

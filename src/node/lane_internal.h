@@ -16,7 +16,8 @@ struct lane_session {
     const struct lane_seat *seat; /* NULL: not open here */
     struct session_front *front;
     struct session_lane *shared;
-    uint32_t place; /* in the dense arrays of the sweep */
+    uint8_t *places; /* of its own; NULL: it has none */
+    uint32_t place;  /* in the dense arrays of the sweep */
     uint32_t sq_head;
     uint32_t cq_tail;
     uint32_t in_flight; /* taken, not completed */
@@ -176,6 +177,10 @@ void lane_regions_forget(struct lane *lane, uint32_t slot, bool for_good);
 
 /* Whether a session is the one that something was begun for. */
 bool lane_is_session(const struct lane *lane, uint32_t slot, uint32_t begun);
+
+/* Bytes of a session that it names: of its own places, or of a lease that it has not sealed; NULL:
+ * it has none there. What is read there may change meanwhile. */
+uint8_t *lane_placed(struct lane *lane, uint32_t slot, uint64_t offset, uint64_t bytes);
 
 /* lane_pulls.c: services that sessions serve, and what they receive. */
 void lane_service(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);

@@ -57,7 +57,7 @@ static bool on_deliver(void *context, const struct pulls_receive *receive, nigh_
     if (!lane->sessions[slot].swept)
         return false; /* its rings are nobody's any more */
     if (request != NULL) {
-        to = store_leased_bytes(lane->store, slot, receive->offset, LIMIT_CALL_BYTES);
+        to = lane_placed(lane, slot, receive->offset, LIMIT_CALL_BYTES);
         if (to == NULL)
             cqe.status = NIGH_INVALID;
     }
@@ -214,7 +214,7 @@ void lane_receive(struct lane *lane, uint32_t slot, const struct session_sqe *sq
     memcpy(&id, sqe->id, sizeof(sqe->id));
     n = find_pull(lane, slot, id.hash);
     if ((sqe->flags & ~SESSION_FLAG_ANSWER) != 0 ||
-        store_leased_bytes(lane->store, slot, sqe->offset, LIMIT_CALL_BYTES) == NULL)
+        lane_placed(lane, slot, sqe->offset, LIMIT_CALL_BYTES) == NULL)
         status = NIGH_INVALID;
     else if ((sqe->flags & SESSION_FLAG_ANSWER) != 0)
         status =

@@ -116,7 +116,7 @@ static uint8_t *placed_bytes(struct lane_regions *at, const struct region_io *io
 {
     if (!lane_is_session(at->lane, io->slot, io->begun) || io->is_told)
         return NULL;
-    return store_leased_bytes(at->lane->store, io->slot, io->place + from, bytes);
+    return lane_placed(at->lane, io->slot, io->place + from, bytes);
 }
 
 static uint8_t *bytes_of(struct lane_regions *at, const struct region_part *part)

@@ -54,7 +54,7 @@ static bool is_under_way(const struct region_list_side *side)
 
 static nigh_status put_page(struct lane_regions *at, struct region_list *list)
 {
-    uint8_t *to = store_leased_bytes(at->lane->store, list->slot, list->place, sizeof(list->page));
+    uint8_t *to = lane_placed(at->lane, list->slot, list->place, sizeof(list->page));
 
     if (to == NULL)
         return NIGH_INVALID;

@@ -177,7 +177,7 @@ static nigh_status tell_stat(struct lane_regions *at, struct region_io *io,
         .flags = ((descriptor->flags & REGION_MAPPABLE) != 0 ? SESSION_REGION_MAPPABLE : 0) |
                  ((descriptor->flags & REGION_DONATED) != 0 ? SESSION_REGION_DONATED : 0),
     };
-    uint8_t *to = store_leased_bytes(at->lane->store, io->slot, io->place, sizeof(said));
+    uint8_t *to = lane_placed(at->lane, io->slot, io->place, sizeof(said));
 
     if (to == NULL)
         return NIGH_INVALID;
@@ -752,7 +752,7 @@ void lane_region(struct lane *lane, uint32_t slot, const struct session_sqe *sqe
     if (sqe->name_size == SESSION_REGION_LIST)
         most = sizeof(struct session_region_page);
     if (most > 0) {
-        bytes = store_leased_bytes(lane->store, slot, sqe->offset, most);
+        bytes = lane_placed(lane, slot, sqe->offset, most);
         if (bytes == NULL) {
             complete(&want, NIGH_INVALID);
             return;

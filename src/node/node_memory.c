@@ -58,9 +58,9 @@ static struct extent_options node_memory_wanted(const struct nigh_node *node)
         .memory_bytes = settings->memory_bytes,
         .extent_bytes = settings->extent_bytes,
         .besides_bytes = (settings->pool_count + 1) * pools_index_bytes(&node->pools) +
-                         sessions * session_memory_bytes(settings->lanes),
+                         sessions * session_file_bytes(settings->lanes),
         .file_bytes = max_u64(index_size_bytes(node->pools.entries_a_lane),
-                              session_memory_bytes(settings->lanes)),
+                              session_file_bytes(settings->lanes)),
         .lanes = settings->lanes,
         .huge = (enum extent_huge)settings->huge_pages,
     };

@@ -211,21 +211,42 @@ nigh_status sessions_make_doorbells(struct sessions *sessions, struct node_sessi
     return NIGH_OK;
 }
 
+/* All of it; pages of places are there when they are first used. */
+static nigh_status sessions_map_memory(const struct sessions *sessions,
+                                       struct node_session *session)
+{
+    void *memory;
+    nigh_status status =
+        memfd_map(session->memory_fd, session->memory_bytes, MEMFD_WRITABLE, &memory);
+
+    if (status == NIGH_OK) {
+        status = memfd_prefault(memory, session_memory_bytes(sessions->lanes), true);
+        if (status != NIGH_OK)
+            memfd_unmap(memory, session->memory_bytes);
+    }
+    if (status == NIGH_OK)
+        session->seat.memory = memory;
+    return status;
+}
+
 static nigh_status sessions_make_memory(struct sessions *sessions, struct node_session *session)
 {
     struct session_front *front;
     nigh_status status;
 
-    session->memory_bytes = session_memory_bytes(sessions->lanes);
-    status = memfd_create_sealed("nigh-session", session->memory_bytes, 0, &session->memory_fd);
+    session->memory_bytes = session_file_bytes(sessions->lanes);
+    status =
+        memfd_create_sealed("nigh-session", session->memory_bytes, MEMFD_BARE, &session->memory_fd);
     if (status != NIGH_OK)
         return status;
-    status = memfd_map(session->memory_fd, session->memory_bytes, MEMFD_WRITABLE | MEMFD_PREFAULT,
-                       &session->seat.memory);
+    status = memfd_populate(session->memory_fd, session_memory_bytes(sessions->lanes));
+    if (status == NIGH_OK)
+        status = sessions_map_memory(sessions, session);
     if (status != NIGH_OK) {
         fd_close(&session->memory_fd);
         return status;
     }
+    session->seat.has_places = true;
     front = session_front_of(session->seat.memory);
     front->magic = SESSION_MAGIC;
     front->lanes = sessions->lanes;
@@ -273,13 +294,19 @@ nigh_status sessions_keep(struct sessions *sessions, uint32_t slot, uint64_t ses
     nigh_status status;
 
     NIGH_ASSERT(slot < sessions->capacity && session->state == NODE_SESSION_FREE);
-    if (memfd_size(memory_fd, &bytes) != NIGH_OK || bytes != session_memory_bytes(sessions->lanes))
+    if (memfd_size(memory_fd, &bytes) != NIGH_OK ||
+        (bytes != session_file_bytes(sessions->lanes) &&
+         bytes != session_memory_bytes(sessions->lanes)))
         return NIGH_PROTOCOL;
-    status = memfd_map(memory_fd, bytes, MEMFD_WRITABLE | MEMFD_PREFAULT, &session->seat.memory);
-    if (status != NIGH_OK)
-        return status;
     session->memory_fd = memory_fd;
     session->memory_bytes = bytes;
+    status = sessions_map_memory(sessions, session);
+    if (status != NIGH_OK) {
+        session->memory_fd = -1; /* the caller's still */
+        return status;
+    }
+    /* An older node's has none. */
+    session->seat.has_places = bytes == session_file_bytes(sessions->lanes);
     session->seat.session_id = session_id;
     session->seat.quota_used = &session->quota_used;
     session->state = NODE_SESSION_KEPT;

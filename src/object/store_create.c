@@ -177,19 +177,46 @@ static nigh_status lease_memory_apart(struct store *store, struct store_session 
     return status;
 }
 
-nigh_status store_lease_grant(struct store_call *call, uint64_t wanted, bool evict)
+static uint64_t leased_to(const struct store *store, uint32_t uid)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < LIMIT_SESSIONS; i++) {
+        const struct store_session *other = store->sessions[i];
+
+        bytes += other != NULL && other->config.uid == uid ? other->leased_bytes : 0;
+    }
+    return bytes;
+}
+
+/*
+ * What leases may take is had alike (Choudhury, Hahne: ToN '98): a user has one more as long as its
+ * leases are less than what is left, and a session as long as its own are less than that leaves the
+ * user. So nobody who holds on to leases keeps others from having some.
+ */
+static bool lease_has_share(const struct store *store, const struct store_session *session)
+{
+    uint64_t most = store->memory_bytes / STORE_LEASED_SHARE;
+    uint64_t left = most > store->leased_bytes ? most - store->leased_bytes : 0;
+    uint64_t own;
+
+    if (store->leased_bytes < left / 2) {
+        return true; /* whosever they are */
+    }
+    own = leased_to(store, session->config.uid);
+    return own < left && session->leased_bytes < left - own;
+}
+
+static nigh_status lease_grant(struct store_call *call, struct store_lease *lease, uint64_t wanted,
+                               bool evict)
 {
     struct store *store = call->store;
     struct store_session *session = call->session;
-    struct store_lease *lease = lease_free_place(session);
     struct index_fill fill = {.session = (uint32_t)session->config.session_id};
     uint32_t entry, block;
     nigh_status status;
 
-    if (lease == NULL) {
-        return NIGH_LIMIT;
-    }
-    if (store->leased_bytes >= store->memory_bytes / STORE_LEASED_SHARE) {
+    if (!lease_has_share(store, session)) {
         return NIGH_OUT_OF_MEMORY;
     }
     status = store_obtain_entry(store, call->pool, evict, &entry);
@@ -211,6 +238,18 @@ nigh_status store_lease_grant(struct store_call *call, uint64_t wanted, bool evi
     call->cqe.lease_offset = fill.offset;
     call->cqe.lease_bytes = fill.data_size;
     return NIGH_OK;
+}
+
+nigh_status store_lease_grant(struct store_call *call, uint64_t wanted, bool evict)
+{
+    struct store_lease *lease = lease_free_place(call->session);
+    nigh_status status = NIGH_LIMIT;
+
+    if (lease != NULL) {
+        status = lease_grant(call, lease, wanted, evict);
+    }
+    call->store->counts.leases_refused += status != NIGH_OK;
+    return status;
 }
 
 void store_lease_end(struct store *store, struct store_session *session, struct store_lease *lease)

@@ -493,7 +493,9 @@ static void fake_make_session(struct fake_node *fake)
         memfd_unmap(fake->memory, fake->memory_bytes);
         fd_close(&fake->session_fd);
     }
-    fake->memory_bytes = session_memory_bytes(fake->options.lanes);
+    fake->memory_bytes = (fake->options.rights & SESSION_HAS_PLACES) != 0
+                             ? session_file_bytes(fake->options.lanes)
+                             : session_memory_bytes(fake->options.lanes);
     fake_need(memfd_create_sealed("fake-session", fake->memory_bytes, 0, &fake->session_fd) ==
                       NIGH_OK &&
                   memfd_map(fake->session_fd, fake->memory_bytes, MEMFD_WRITABLE, &fake->memory) ==
@@ -536,7 +538,7 @@ static void fake_welcome(struct fake_node *fake, int32_t status)
         .session = fake->session,
         .extent_bytes = FAKE_EXTENT_BYTES,
         .arena_bytes = LIMIT_EXTENTS * FAKE_EXTENT_BYTES,
-        .session_bytes = fake->memory_bytes,
+        .session_bytes = session_memory_bytes(fake->options.lanes),
         .spin_us = fake->options.spin_us,
         .incarnation = shared_load_relaxed(&fake->page->incarnation),
         .pool = "fake",
@@ -714,6 +716,11 @@ static void fake_look_at_listener(struct fake_node *fake)
 
     while (fake->listen_fd >= 0 &&
            (fd = accept4(fake->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        if (fake->options.closes_first > 0) {
+            fake->options.closes_first--;
+            fd_close(&fd);
+            continue;
+        }
         fd_close(&fake->socket_fd);
         fake->socket_fd = fd;
         fake->attached = false;

@@ -40,14 +40,15 @@ struct fake_options {
     uint32_t lanes; /* 0: 1 */
     fake_hook *hook;
     void *context;
-    int32_t refuse;       /* status of every welcome */
-    const char *sentence; /* with it */
-    uint16_t version;     /* of the welcome; 0: the right one */
-    bool silent;          /* takes connections and answers nothing */
-    bool forget_sessions; /* resuming is refused */
-    bool read_only;       /* nobody may write */
-    bool bad_welcome;     /* numbers that cannot be */
-    uint64_t lease_bytes; /* 0: as asked, from 256 KiB; 1: never */
+    int32_t refuse;        /* status of every welcome */
+    const char *sentence;  /* with it */
+    uint16_t version;      /* of the welcome; 0: the right one */
+    uint32_t closes_first; /* connections that it closes as they come */
+    bool silent;           /* takes connections and answers nothing */
+    bool forget_sessions;  /* resuming is refused */
+    bool read_only;        /* nobody may write */
+    bool bad_welcome;      /* numbers that cannot be */
+    uint64_t lease_bytes;  /* 0: as asked, from 256 KiB; 1: never */
     uint32_t bulks_lost; /* so many questions for memory that it made are answered NIGH_NOT_FOUND */
     uint32_t late_grants;    /* so many questions for extents are answered with the next one */
     uint16_t rights;         /* SESSION_HAS_*, SESSION_DROPS_* */

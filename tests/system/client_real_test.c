@@ -177,6 +177,103 @@ static void test_puts_of_what_is_there_already(void **state)
     node_fixture_stop(&node);
 }
 
+/* ---- clients that are idle ------------------------------------------------- */
+
+enum {
+    IDLE = 80,        /* clients that have used all, more than there is a quarter of memory for */
+    IDLE_ASLEEP = 20, /* of them, that sleep in a call */
+    IDLE_PUTS = 40,   /* of each, one after the other */
+    IDLE_LEASE = 128 << 10 /* of a lease that it has not used */
+};
+
+struct idle {
+    nigh_client *client;
+    pthread_t thread;
+    _Atomic bool *stop;
+};
+
+/* One that works: what it does with a region, and what it puts. */
+static bool works(nigh_client *client, uint32_t number)
+{
+    static const uint8_t data[2048];
+    nigh_region *region = NULL;
+    char back[8] = "";
+    bool well = nigh_region_open(client, "shared", NIGH_REGION_READ | NIGH_REGION_WRITE, 20000000,
+                                 &region) == NIGH_OK;
+
+    well = well && nigh_region_write(region, 0, "written", 8, 20000000) == NIGH_OK &&
+           nigh_region_read(region, 0, back, 8, 20000000) == NIGH_OK &&
+           strcmp(back, "written") == 0;
+    nigh_region_close(region);
+    for (uint32_t i = 0; well && i < IDLE_PUTS; i++) {
+        nigh_id id = id_of(number * IDLE_PUTS + i);
+
+        well = nigh_put(client, &id, data, sizeof data, NULL) == NIGH_OK;
+    }
+    return well;
+}
+
+static void *sleep_in_a_call(void *argument)
+{
+    struct idle *idle = argument;
+    nigh_event event;
+
+    while (!atomic_load(idle->stop)) {
+        (void)nigh_next_event(idle->client, NIGH_FOREVER, &event);
+    }
+    return NULL;
+}
+
+/*
+ * However many clients have used regions and have put, and do nothing any more, asleep in a call or
+ * in none: another does all that they did. What those that sleep in a call have leased goes back.
+ */
+static void test_idle_clients_leave_their_part_to_others(void **state)
+{
+    static struct idle idle[IDLE];
+    static _Atomic bool stop;
+    static const char *const one_lane[] = {"--lanes", "1", NULL};
+    nigh_region_spec spec = {.struct_size = sizeof spec, .name = "shared", .size = 4096};
+    struct node_fixture node;
+    nigh_region *region = NULL;
+    nigh_client *late;
+    nigh_id last = id_of(UINT32_MAX);
+    uint64_t most;
+
+    (void)state;
+    node_fixture_start(&node, "64M", one_lane);
+    late = open_client(&node);
+    assert_int_equal(nigh_region_create(late, &spec, 20000000, &region), NIGH_OK);
+    for (uint32_t n = 0; n < IDLE; n++) {
+        idle[n].client = open_client(&node);
+        idle[n].stop = &stop;
+        assert_non_null(idle[n].client);
+        assert_true(works(idle[n].client, n));
+    }
+    most = leased_bytes(late);
+    for (uint32_t n = 0; n < IDLE_ASLEEP; n++) {
+        assert_int_equal(nigh_subscribe(idle[n].client, 0), NIGH_OK);
+        assert_int_equal(pthread_create(&idle[n].thread, NULL, sleep_in_a_call, &idle[n]), 0);
+    }
+    nigh_client_close(late);
+    late = open_client(&node);
+    assert_non_null(late);
+    assert_true(works(late, IDLE));
+    /* Of 256 KiB and more, of which less than half was put; some may have slept before. */
+    assert_true(SUPPORT_WAIT(leased_bytes(late) + IDLE_ASLEEP / 2 * IDLE_LEASE <= most, 30000));
+    atomic_store(&stop, true);
+    assert_int_equal(nigh_put(late, &last, "", 0, NULL), NIGH_OK);
+    for (uint32_t n = 0; n < IDLE; n++) {
+        if (n < IDLE_ASLEEP) {
+            assert_int_equal(pthread_join(idle[n].thread, NULL), 0);
+        }
+        assert_true(works(idle[n].client, IDLE + 1 + n)); /* nor is one itself the worse for it */
+        nigh_client_close(idle[n].client);
+    }
+    nigh_client_close(late);
+    node_fixture_stop(&node);
+}
+
 /* A full memory evicts what nobody holds; what is held keeps its bytes, and is named in the end. */
 /* More ids than a thread has pins and the rings have places, and no time to wait: each is asked for
  * all the same, and those that are not there do not stand in the way of those that are. */
@@ -626,6 +723,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_processes_share),
         cmocka_unit_test(test_puts_of_what_is_there_already),
+        cmocka_unit_test(test_idle_clients_leave_their_part_to_others),
         cmocka_unit_test(test_many_at_once_without_waiting),
         cmocka_unit_test(test_full_memory_and_held_views),
         cmocka_unit_test(test_manage_and_look),

@@ -47,7 +47,7 @@ def test_a_session_opens_and_is_served():
     node = Node()
     session = Session(node.path)
     welcome = session.welcome
-    assert (welcome.version, welcome.lanes, welcome.rights, welcome.pool) == (1, 1, 15, f"uid-{os.geteuid()}")
+    assert (welcome.version, welcome.lanes, welcome.rights, welcome.pool) == (1, 1, raw.WRITES, f"uid-{os.geteuid()}")
     assert len(welcome.fds) == 2 + 2 * welcome.lanes
     for i in range(1000):
         assert session.call(raw.OP_NOP, cookie=i) == (i, "NIGH_OK")
@@ -645,7 +645,7 @@ def test_pools_let_in_whom_their_mode_lets_in():
         node = Node("--config", config)
 
         def owner():
-            assert Session(node.path, hello(pool=b"shared")).welcome.rights == 15
+            assert Session(node.path, hello(pool=b"shared")).welcome.rights == raw.WRITES
 
         def member():
             assert Session(node.path, hello(pool=b"shared")).welcome.rights == 0
@@ -655,7 +655,7 @@ def test_pools_let_in_whom_their_mode_lets_in():
             expect_refused(node, hello(pool=b"uid-0"), "NIGH_DENIED", "uid-0")
             expect_refused(node, hello(pool=b"uid-4001"), "NIGH_NOT_FOUND")
             session = Session(node.path)
-            assert (session.welcome.pool, session.welcome.rights) == (f"uid-{os.getuid()}", 15)
+            assert (session.welcome.pool, session.welcome.rights) == (f"uid-{os.getuid()}", raw.WRITES)
 
         assert as_uid(4001, 4001, owner) == 0
         assert as_uid(4002, 4100, member) == 0

@@ -176,7 +176,7 @@ class Owner:
 
     def __init__(self, path, pool):
         self.session = Session(path, hello(pool=pool))
-        assert self.session.welcome.rights == 15
+        assert self.session.welcome.rights == raw.WRITES
         self.each = self.session.welcome.extent_bytes
         count = self.session.completions() + 1
         assert self.session.call(raw.OP_LEASE, argument=1 << 18)[1] == "NIGH_OK"
@@ -370,7 +370,7 @@ def test_a_writer_of_another_uid_gets_no_write_access_to_my_extents(node):
 
     def colleague():
         guest = Guest(node.path, b"team", oid)
-        assert guest.session.welcome.rights == 15 and guest.read() == PATTERN
+        assert guest.session.welcome.rights == raw.WRITES and guest.read() == PATTERN
         assert guest.session.extent(guest.number, 1)[0] == "NIGH_DENIED"
         own = Owner(node.path, b"team")
         assert os.fstat(own.fd).st_ino != os.fstat(guest.fd).st_ino
@@ -530,6 +530,29 @@ def test_a_writer_cannot_resize_or_seal_its_extents(node):
         return True
 
     assert as_uid(WRITER, WRITER, attempt)
+
+
+@in_both
+def test_who_leases_all_it_can_leaves_leases_to_others(node):
+    """However many sessions a user has: another's have some of what leases may take."""
+    kept = []
+
+    def lease_all():
+        status = "NIGH_OK"
+        while status == "NIGH_OK":
+            kept.append(Session(node.path, hello(pool=b"everyone")))
+            status = [kept[-1].call(raw.OP_CALL_LEASE, argument=1 << 18)[1] for _ in range(4)][0]
+        return len(kept), None
+
+    def lease():
+        session = Session(node.path, hello(pool=b"everyone"))
+        return session.call(raw.OP_CALL_LEASE, argument=1 << 18)[1]
+
+    greedy = Actor(WRITER, WRITER, lease_all)
+    assert greedy.said > 4, greedy.said
+    assert as_uid(WRITER, WRITER, lease) == "NIGH_OUT_OF_MEMORY"
+    assert as_uid(READER, READER, lease) == "NIGH_OK"
+    greedy.end()
 
 
 @in_both

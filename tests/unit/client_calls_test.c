@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "nigh/nigh.h"
 #include "support/fake_node.h"
 #include "support/support.h"
@@ -199,6 +200,128 @@ static void too_little_memory_is_given_back(void **state)
     fake_node_stop(&fake);
 }
 
+/* ---- places of its own ----------------------------------------------------- */
+
+/* Calls that a client may have under way in its own places. */
+#define OWN (LIMIT_OWN_PLACES - LIMIT_REPLY_PLACES)
+
+struct own {
+    _Atomic uint32_t leases, calls, closes;
+    _Atomic uint64_t offset; /* of the last call */
+    _Atomic uint32_t cookie; /* of the first */
+    _Atomic bool grants;
+};
+
+static enum fake_action serve_own(void *context, struct fake_node *fake, uint32_t lane,
+                                  const struct session_sqe *sqe, struct session_cqe *cqe)
+{
+    struct own *own = context;
+
+    switch (sqe->op) {
+    case SESSION_OP_CALL_LEASE:
+        atomic_fetch_add(&own->leases, 1);
+        cqe->lease_bytes = atomic_load(&own->grants) ? sqe->argument : 0;
+        cqe->status = atomic_load(&own->grants) ? NIGH_OK : NIGH_OUT_OF_MEMORY;
+        return FAKE_ANSWER;
+    case SESSION_OP_LEASE_CLOSE: atomic_fetch_add(&own->closes, 1); return FAKE_ANSWER;
+    case SESSION_OP_CANCEL:
+        fake_node_complete(fake, lane,
+                           &(struct session_cqe){.cookie = (uint32_t)sqe->argument,
+                                                 .status = NIGH_CANCELED,
+                                                 .pin = SESSION_NO_PIN});
+        return FAKE_ANSWER;
+    case SESSION_OP_CALL:
+        atomic_store(&own->offset, sqe->offset);
+        if (atomic_fetch_add(&own->calls, 1) == 0) {
+            atomic_store(&own->cookie, sqe->cookie);
+        }
+        return FAKE_KEEP;
+    default: return FAKE_SERVE;
+    }
+}
+
+static nigh_client *open_own(struct fake_node *fake, struct own *own)
+{
+    nigh_client_options open = {.struct_size = sizeof open};
+    nigh_client *client;
+
+    /* No lease for puts: what is closed is one for places. */
+    fake_node_start(fake, &(struct fake_options){.hook = serve_own,
+                                                 .context = own,
+                                                 .rights = SESSION_HAS_PLACES,
+                                                 .lease_bytes = 1});
+    open.socket_path = fake->path;
+    assert_int_equal(nigh_client_open(&open, &client), NIGH_OK);
+    return client;
+}
+
+/* A node with no memory to lend serves all the same; who has more under way than there are places
+ * waits for one of them. */
+static void who_has_places_needs_no_lease(void **state)
+{
+    static nigh_op ops[OWN + 1];
+    static nigh_call_spec specs[OWN + 1];
+    struct own own = {0};
+    struct fake_node fake;
+    nigh_client *client = open_own(&fake, &own);
+    struct session_cqe end = {.pin = SESSION_NO_PIN};
+
+    (void)state;
+    for (uint32_t n = 0; n <= OWN; n++) {
+        specs[n] = (nigh_call_spec){.struct_size = sizeof *specs, .service = "any"};
+        if (n == OWN) {
+            assert_true(SUPPORT_WAIT(atomic_load(&own.calls) == OWN, 20000));
+            assert_int_equal(atomic_load(&own.leases), 0);
+        }
+        assert_int_equal(nigh_call_start(client, &specs[n], NIGH_FOREVER, &ops[n]), NIGH_OK);
+    }
+    assert_true(atomic_load(&own.offset) >= SESSION_OWN_PLACE);
+    assert_true(SUPPORT_WAIT(nigh_poll(client) == 0 && atomic_load(&own.leases) == 1, 20000));
+    assert_int_equal(atomic_load(&own.calls), OWN);
+    end.cookie = atomic_load(&own.cookie);
+    fake_node_lock(&fake);
+    fake_node_complete(&fake, 0, &end);
+    fake_node_unlock(&fake);
+    assert_int_equal(nigh_wait(client, &ops[0], NIGH_FOREVER), NIGH_OK);
+    assert_true(SUPPORT_WAIT((nigh_poll(client), atomic_load(&own.calls) == OWN + 1), 20000));
+    assert_true(atomic_load(&own.offset) >= SESSION_OWN_PLACE);
+    nigh_client_close(client);
+    fake_node_stop(&fake);
+}
+
+/* Where the node lends more, more are under way; and what it lent goes back when nobody uses it and
+ * the client sleeps. */
+static void a_lease_beside_own_places_goes_back(void **state)
+{
+    static nigh_op ops[LIMIT_OWN_PLACES + 1];
+    static nigh_call_spec specs[LIMIT_OWN_PLACES + 1];
+    struct own own = {.grants = true};
+    struct fake_node fake;
+    nigh_client *client = open_own(&fake, &own);
+    nigh_event event;
+
+    (void)state;
+    assert_int_equal(nigh_subscribe(client, 0), NIGH_OK);
+    for (uint32_t n = 0; n <= LIMIT_OWN_PLACES; n++) {
+        specs[n] = (nigh_call_spec){.struct_size = sizeof *specs, .service = "any"};
+        assert_int_equal(nigh_call_start(client, &specs[n], NIGH_FOREVER, &ops[n]), NIGH_OK);
+    }
+    assert_true(
+        SUPPORT_WAIT((nigh_poll(client), atomic_load(&own.calls) == LIMIT_OWN_PLACES + 1), 20000));
+    assert_int_equal(atomic_load(&own.leases), 1);
+    assert_true(atomic_load(&own.offset) < SESSION_OWN_PLACE);
+    assert_int_equal(nigh_next_event(client, 2 * LIMIT_LEASE_IDLE_US, &event), NIGH_TIMEOUT);
+    assert_int_equal(atomic_load(&own.closes), 0); /* they are used */
+    for (uint32_t n = 0; n <= LIMIT_OWN_PLACES; n++) {
+        assert_int_equal(nigh_cancel(client, &ops[n]), NIGH_CANCELED);
+    }
+    assert_true(SUPPORT_WAIT(
+        (nigh_next_event(client, LIMIT_LEASE_IDLE_US, &event), atomic_load(&own.closes) == 1),
+        20000));
+    nigh_client_close(client);
+    fake_node_stop(&fake);
+}
+
 /* ---- memory that calls bring ---------------------------------------------- */
 
 struct bulks {
@@ -314,6 +437,8 @@ int main(void)
         cmocka_unit_test(what_was_started_needs_no_poll),
         cmocka_unit_test(what_finds_no_place_in_a_look_ends_in_time),
         cmocka_unit_test(too_little_memory_is_given_back),
+        cmocka_unit_test(who_has_places_needs_no_lease),
+        cmocka_unit_test(a_lease_beside_own_places_goes_back),
         cmocka_unit_test(memory_that_went_amid_its_making_is_made_anew),
         cmocka_unit_test(a_wait_for_memory_asks_every_lane),
         cmocka_unit_test(memory_that_is_not_given_back_stays),

@@ -159,6 +159,23 @@ static void test_node_that_dies_when_asked(void **state)
     assert_non_null(strstr(nigh_open_error(), "start nighd"));
 }
 
+/* As one does to which many come at once. */
+static void test_node_that_closes_is_asked_again(void **state)
+{
+    struct fake_node fake;
+    nigh_client *client = NULL;
+
+    (void)state;
+    fake_node_start(&fake, &(struct fake_options){.closes_first = 5});
+    assert_int_equal(open_at(fake.path, &client), NIGH_OK);
+    nigh_client_close(client);
+    fake_node_stop(&fake);
+    fake_node_start(&fake, &(struct fake_options){.closes_first = UINT32_MAX});
+    assert_int_equal(open_at(fake.path, &client), NIGH_UNREACHABLE);
+    assert_non_null(strstr(nigh_open_error(), "closed the connection"));
+    fake_node_stop(&fake);
+}
+
 static void test_options_are_checked(void **state)
 {
     struct {
@@ -426,6 +443,7 @@ int main(void)
         cmocka_unit_test(test_a_child_is_told),
         cmocka_unit_test(test_a_raw_clone_is_told),
         cmocka_unit_test(test_node_that_dies_when_asked),
+        cmocka_unit_test(test_node_that_closes_is_asked_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

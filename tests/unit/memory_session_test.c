@@ -65,8 +65,31 @@ static void test_parts_do_not_overlap(void **state)
         end += LIMIT_PIN_CHUNKS * sizeof(struct pin_chunk);
         assert_true(end <= memory + bytes);
         assert_true(end + SESSION_PAGE > memory + bytes);
+        end = memory + bytes;
+        for (uint32_t lane = 0; lane < lanes; lane++) {
+            assert_ptr_equal(session_places_of(memory, lanes, lane), end);
+            end += SESSION_PLACES_BYTES;
+        }
+        assert_ptr_equal(end, memory + session_file_bytes(lanes));
         free(memory);
     }
+}
+
+static void test_places_end_where_they_end(void **state)
+{
+    static uint8_t places[SESSION_PLACES_BYTES];
+    const uint64_t all = SESSION_PLACES_BYTES;
+
+    (void)state;
+    assert_ptr_equal(session_place_at(places, SESSION_OWN_PLACE, all), places);
+    assert_ptr_equal(session_place_at(places, SESSION_OWN_PLACE | (all - 1), 1), places + all - 1);
+    assert_ptr_equal(session_place_at(places, SESSION_OWN_PLACE | all, 0), places + all);
+    assert_null(session_place_at(places, SESSION_OWN_PLACE | (all - 1), 2));
+    assert_null(session_place_at(places, SESSION_OWN_PLACE | (all + 1), 0));
+    assert_null(session_place_at(places, SESSION_OWN_PLACE, all + 1));
+    assert_null(session_place_at(places, SESSION_OWN_PLACE, UINT64_MAX));
+    assert_null(session_place_at(places, UINT64_MAX, 2));
+    assert_null(session_place_at(places, 0, 1));
 }
 
 /* Words that different sides write lie on lines of their own. */
@@ -157,6 +180,7 @@ int main(void)
         cmocka_unit_test(test_ring_used),
         cmocka_unit_test(test_ring_positions),
         cmocka_unit_test(test_parts_do_not_overlap),
+        cmocka_unit_test(test_places_end_where_they_end),
         cmocka_unit_test(test_lines),
         cmocka_unit_test(test_ready_words),
         cmocka_unit_test(test_pin_words),

@@ -83,13 +83,22 @@ static int set_up(void **state)
     memset(&page, 0, sizeof(page));
     assert_int_equal(lane_create(&config, &lane), NIGH_OK);
     lane_store(lane)->pools = UINT64_MAX;
-    seat.memory = mmap(NULL, session_memory_bytes(1), PROT_READ | PROT_WRITE,
+    seat.memory = mmap(NULL, session_file_bytes(1), PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_int_equal(lane_session_open(lane, &seat), NIGH_OK);
     memset(memory, 0, sizeof memory);
     echo_leased = (struct echo_leased){.offset = OFFSET, .bytes = sizeof memory, .at = memory};
     asked_count = 0;
     serve(SLOT);
+    return 0;
+}
+
+/* The session has places of its own, and no lease. */
+static int set_up_places(void **state)
+{
+    seat.has_places = true;
+    (void)set_up(state);
+    echo_leased = (struct echo_leased){.bytes = 0};
     return 0;
 }
 
@@ -111,7 +120,8 @@ static int tear_down(void **state)
     bulk_memories_destroy(bulks);
     lanes_are_gone = false;
     seat.quota_max_bytes = 0;
-    munmap(seat.memory, session_memory_bytes(1));
+    seat.has_places = false;
+    munmap(seat.memory, session_file_bytes(1));
     return 0;
 }
 
@@ -256,6 +266,62 @@ static void nothing_is_written_to_what_was_leased_before(void **state)
     assert_int_equal(ring()->cq[0].cookie, 1);
     assert_int_equal(ring()->cq[0].status, NIGH_INVALID);
     assert_int_equal(memory[0], 0);
+}
+
+/* With no byte leased to it a session calls, answers, and is answered, where it has its own. */
+static void own_places_need_no_lease(void **state)
+{
+    uint8_t *own = session_places_of(seat.memory, 1, 0);
+    struct session_sqe call = a_call(1), reply;
+
+    (void)state;
+    refused(a_call(0), NIGH_INVALID); /* there is no lease */
+    memcpy(own + SESSION_PLACES_BYTES - LIMIT_CALL_BYTES, "ask", 3);
+    call.offset = SESSION_OWN_PLACE | (SESSION_PLACES_BYTES - LIMIT_CALL_BYTES);
+    call.ref = LIMIT_CALL_BYTES;
+    submit(call);
+    assert_int_equal(asked_count, 1);
+    assert_memory_equal(asked_bytes, "ask", 3);
+    memcpy(own, "told", 4);
+    reply = a_reply(NIGH_OK, 4);
+    reply.offset = SESSION_OWN_PLACE;
+    submit(reply);
+    assert_int_equal(last()->status, NIGH_OK);
+    assert_int_equal(ring()->cq[1].cookie, 1);
+    assert_int_equal(ring()->cq[1].status, NIGH_OK);
+    assert_memory_equal(own + SESSION_PLACES_BYTES - LIMIT_CALL_BYTES, "told", 4);
+}
+
+static void what_is_not_all_in_own_places_is_refused(void **state)
+{
+    static const struct {
+        uint64_t offset, bytes, room;
+    } places[] = {{SESSION_OWN_PLACE | (SESSION_PLACES_BYTES - 2), 3, 0},
+                  {SESSION_OWN_PLACE | (SESSION_PLACES_BYTES - 8), 3, 16},
+                  {SESSION_OWN_PLACE | SESSION_PLACES_BYTES, 1, 0},
+                  {UINT64_MAX, 3, 3},
+                  {UINT64_MAX - 1, 1, 1},
+                  {SESSION_PLACES_BYTES - LIMIT_CALL_BYTES, 3, 0}};
+    struct session_sqe sqe;
+
+    (void)state;
+    for (uint32_t n = 0; n < ARRAY_LENGTH(places); n++) {
+        sqe = a_call(n);
+        sqe.offset = places[n].offset;
+        sqe.data_size = places[n].bytes;
+        sqe.ref = places[n].room;
+        refused(sqe, NIGH_INVALID);
+    }
+}
+
+/* A session of before there were places, whose memory ends where they would begin. */
+static void who_has_no_own_places_names_none(void **state)
+{
+    struct session_sqe sqe = a_call(1);
+
+    (void)state;
+    sqe.offset = SESSION_OWN_PLACE;
+    refused(sqe, NIGH_INVALID);
 }
 
 static void answers_are_of_who_was_asked_alone(void **state)
@@ -1090,6 +1156,10 @@ int main(void)
         TEST(an_older_client_is_told_of_many_what_it_knows),
         TEST(calls_of_memory_that_is_not_leased_are_refused),
         TEST(nothing_is_written_to_what_was_leased_before),
+        cmocka_unit_test_setup_teardown(own_places_need_no_lease, set_up_places, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_not_all_in_own_places_is_refused, set_up_places,
+                                        tear_down),
+        TEST(who_has_no_own_places_names_none),
         TEST(answers_are_of_who_was_asked_alone),
         TEST(calls_end_with_their_session),
         TEST(a_call_of_many_goes_through_the_rings),

@@ -272,6 +272,44 @@ static void used_up_lease_ends_and_renews(void **state)
     assert_int_equal(sealed.lease_bytes, 0);
 }
 
+/* Leases that a session of a user took, until it was refused one. */
+static uint32_t lease_all(struct fixture *fx, uint32_t session)
+{
+    uint32_t count = 0;
+    struct session_cqe lease = fixture_lease(fx, session, 0);
+
+    while (lease.status == NIGH_OK) {
+        count++;
+        lease = fixture_lease(fx, session, 0);
+    }
+    return count;
+}
+
+/* However many sessions a user has, and whatever they hold on to, another's gets leases. */
+static void leases_are_had_alike(void **state)
+{
+    struct fixture *fx = fixture_create(&(struct fixture_options){.memory_bytes = 32 << 20});
+    uint64_t most = fixture_stats(fx).memory_bytes / 4, refused;
+    uint32_t session = 1, taken;
+
+    fixture_destroy(*state);
+    *state = fx;
+    fixture_pool(fx, 0, false, 0);
+
+    do {
+        fixture_open(fx, session, 0, 1000, true);
+        taken = lease_all(fx, session++);
+    } while (taken == LIMIT_LEASES_A_SESSION && session < 10);
+    assert_in_range(taken, 1, LIMIT_LEASES_A_SESSION - 1);
+    assert_in_range(fixture_stats(fx).leased_bytes, most / 4, most / 2);
+    refused = fixture_stats(fx).leases_refused;
+    assert_int_equal(fixture_lease(fx, session - 1, 0).status, NIGH_OUT_OF_MEMORY);
+    assert_int_equal(fixture_stats(fx).leases_refused, refused + 1);
+    fixture_open(fx, session, 0, 1001, true);
+    assert_int_equal(lease_all(fx, session), LIMIT_LEASES_A_SESSION);
+    assert_valid(fx);
+}
+
 static void lease_in_too_many_pieces_says_so(void **state)
 {
     struct fixture *fx = *state;
@@ -1042,6 +1080,7 @@ int main(void)
         TEST(seal_outside_a_lease_is_refused),
         TEST(closing_a_lease_returns_what_was_not_sealed),
         TEST(used_up_lease_ends_and_renews),
+        TEST(leases_are_had_alike),
         TEST(lease_in_too_many_pieces_says_so),
         TEST(refused_bytes_are_no_pieces),
         TEST(refused_lease_ends_when_it_is_closed),
