@@ -98,16 +98,24 @@ nigh_status space_log_append(struct space_log *log, const struct space_log_recor
 
 /* ---- jobs ----------------------------------------------------------------- */
 
-/* All that is durable is in the file before: so the new generation begins with the next record
- * that is not. */
+/* No batch is under way: so all records before those in the buffer are durable, and the new
+ * generation begins with these. */
 static void turn(struct space_log *log)
 {
     const struct space_log_buffer *buffer = &log->buffers[log->filling];
+    const struct space_log_record head = {
+        .kind = SPACE_LOG_IMAGE,
+        .address = buffer->records > 0 ? buffer->first : log->next,
+        .offset = log->geometry.block_bytes,
+        .blocks = log->geometry.blocks,
+    };
 
     log->name.generation++;
     log->offset = 0;
-    log->image.from = buffer->records > 0 ? buffer->first : log->next;
-    log->image.state = SPACE_LOG_WAITS;
+    clear(&log->image.buffer);
+    put(&log->image.buffer, &head, 0);
+    log->image.next = 1;
+    log->image.state = SPACE_LOG_FILLS;
 }
 
 static void take_commit(struct space_log *log, struct space_log_job *job)
@@ -237,13 +245,17 @@ bool space_log_begin_image(struct space_log *log)
     log->image.name.generation = log->name.generation + 1;
     log->image.name.is_image = true;
     log->image.offset = 0;
-    log->image.next = 0;
-    clear(&log->image.buffer);
     return true;
 }
 
-static nigh_status put_to_image(struct space_log *log, const struct space_log_record *record)
+bool space_log_fills(const struct space_log *log)
 {
+    return log->status == NIGH_OK && log->image.state == SPACE_LOG_FILLS && !log->image.is_writing;
+}
+
+nigh_status space_log_put(struct space_log *log, const struct space_log_record *record)
+{
+    NIGH_ASSERT(log->image.state == SPACE_LOG_FILLS);
     if (log->status != NIGH_OK) {
         return log->status;
     }
@@ -252,31 +264,6 @@ static nigh_status put_to_image(struct space_log *log, const struct space_log_re
     }
     put(&log->image.buffer, record, log->image.next++);
     return NIGH_OK;
-}
-
-bool space_log_fills(const struct space_log *log)
-{
-    return log->status == NIGH_OK && !log->image.is_writing &&
-           (log->image.state == SPACE_LOG_FILLS ||
-            (log->image.state == SPACE_LOG_WAITS && log->durable + 1 >= log->image.from));
-}
-
-nigh_status space_log_put(struct space_log *log, const struct space_log_record *record)
-{
-    NIGH_ASSERT(log->image.state == SPACE_LOG_FILLS || space_log_fills(log));
-    if (log->image.state == SPACE_LOG_WAITS) {
-        const struct space_log_record head = {.kind = SPACE_LOG_IMAGE,
-                                              .address = log->image.from,
-                                              .offset = log->geometry.block_bytes,
-                                              .blocks = log->geometry.blocks};
-        nigh_status status = put_to_image(log, &head);
-
-        if (status != NIGH_OK) {
-            return status;
-        }
-        log->image.state = SPACE_LOG_FILLS;
-    }
-    return put_to_image(log, record);
 }
 
 nigh_status space_log_end_image(struct space_log *log)

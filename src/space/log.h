@@ -51,7 +51,6 @@ struct space_log_buffer {
 enum space_log_image_state {
     SPACE_LOG_NO_IMAGE,
     SPACE_LOG_WILL_TURN, /* the next batch is of the next generation */
-    SPACE_LOG_WAITS,     /* until all records before it are durable, and so may be applied */
     SPACE_LOG_FILLS,     /* records are put to it */
     SPACE_LOG_IS_FULL,   /* all were */
     SPACE_LOG_SYNCS,     /* all are written */
@@ -78,7 +77,6 @@ struct space_log {
         struct space_log_buffer buffer;
         bool is_writing;
         uint64_t offset, next; /* as of the log */
-        uint64_t from;         /* the first record that the log behind it has */
         uint64_t to;           /* the last that it may know of */
     } image;
 };
@@ -123,8 +121,8 @@ bool space_log_wants_image(const struct space_log *log);
 bool space_log_begin_image(struct space_log *log);
 
 /*
- * Whether records may be put to the image now. First whatever is durable is applied: what was
- * logged before the image's generation has to be in it. Then each block is put as it is at that
+ * Whether records may be put to the image now. All that was logged before its generation is durable
+ * by then, and has to be in it: so first whatever is durable is applied. Then each block is put as it is at that
  * moment, with space_log_put: TERM, if one has begun; of the own home memory BACK of each that is
  * here, or was and is owned by somebody, and OWNED and LOST behind it; of others' COPY and HANDED.
  * Blocks that change while that goes on are in the log, too.

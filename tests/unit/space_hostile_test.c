@@ -203,9 +203,11 @@ static struct block block_in(uint8_t state)
     case SPACE_HOME_SHARING: set_busy(&block, SPACE_HOME_ASK_READ, owner, owner | asker); break;
     case SPACE_HOME_GRANTING: set_busy(&block, SPACE_HOME_ASK_WRITE, owner | asker, owner); break;
     case SPACE_HOME_PASSING: set_busy(&block, SPACE_HOME_ASK_WRITE, owner, asker); break;
+    case SPACE_HOME_RESTORING: set_busy(&block, 0, owner, owner); break;
     default: break;
     }
-    if (state == SPACE_HOME_REBUILDING || state == SPACE_HOME_BARE || state == SPACE_HOME_CLAIMED) {
+    if (state == SPACE_HOME_REBUILDING || state == SPACE_HOME_BARE ||
+        state == SPACE_HOME_CLAIMED || state == SPACE_HOME_AWAY || state == SPACE_HOME_RESTORING) {
         block.work.asker = block.work.owner = block.work.leaver = SPACE_NOBODY;
     }
     return block;
