@@ -69,7 +69,7 @@ struct space_log {
     uint8_t filling; /* which of them records are appended to */
     bool is_writing; /* the other one is written */
     bool has_job;
-    bool was_commit; /* the last job: then an image has its turn */
+    bool was_commit;    /* the last job: then an image has its turn */
     nigh_status status; /* NIGH_OK, or why nothing is durable any more */
     struct {
         uint8_t state; /* enum space_log_image_state */
@@ -122,10 +122,10 @@ bool space_log_begin_image(struct space_log *log);
 
 /*
  * Whether records may be put to the image now. All that was logged before its generation is durable
- * by then, and has to be in it: so first whatever is durable is applied. Then each block is put as it is at that
- * moment, with space_log_put: TERM, if one has begun; of the own home memory BACK of each that is
- * here, or was and is owned by somebody, and OWNED and LOST behind it; of others' COPY and HANDED.
- * Blocks that change while that goes on are in the log, too.
+ * by then, and has to be in it: so first whatever is durable is applied. Then each block is put as
+ * it is at that moment, with space_log_put: TERM, if one has begun; of the own home memory BACK of
+ * each that is here, or was and is owned by somebody, and OWNED and LOST behind it; of others' COPY
+ * and HANDED. Blocks that change while that goes on are in the log, too.
  */
 bool space_log_fills(const struct space_log *log);
 

@@ -31,8 +31,8 @@ static nigh_status have(struct space_log_directory *directory, enum space_log_fi
     struct stat stat;
 
     if (directory->files[file] < 0) {
-        directory->files[file] = openat(directory->fd, names[file],
-                                        O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+        directory->files[file] =
+            openat(directory->fd, names[file], O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
     }
     if (directory->files[file] < 0) {
         return errno == ENOENT ? NIGH_NOT_FOUND : fail(file, "open");

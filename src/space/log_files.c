@@ -91,8 +91,8 @@ static nigh_status put_block(struct space_log *log, const struct space_log_files
     const struct space_log_block *block = &state->blocks[number];
     uint32_t block_bytes = state->geometry.block_bytes;
     struct space_log_record record = {
-        .address = (uint64_t)state->geometry.rank << SPACE_LOG_RANK_SHIFT |
-                   (uint64_t)number * block_bytes,
+        .address =
+            (uint64_t)state->geometry.rank << SPACE_LOG_RANK_SHIFT | (uint64_t)number * block_bytes,
     };
     nigh_status status = NIGH_OK;
 

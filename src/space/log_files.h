@@ -59,7 +59,7 @@ nigh_status space_log_start(struct space_log *log, const struct space_log_files 
 /* ---- log_directory.c ------------------------------------------------------- */
 
 struct space_log_directory {
-    int fd;                  /* of the directory */
+    int fd;                     /* of the directory */
     int files[SPACE_LOG_FILES]; /* -1: not open */
 };
 

@@ -55,10 +55,10 @@ enum space_log_kind {
 #undef SPACE_LOG_KIND
 
 struct space_log_record {
-    uint8_t kind;  /* enum space_log_kind */
-    uint8_t seat;  /* OWNED, HANDED */
-    bool is_ours;  /* OWNED: the bytes that it is given are those of the last BACK, WRITE or ALLOC */
-    uint64_t address; /* of the block; of IMAGE and IMAGE_END: a record's number */
+    uint8_t kind; /* enum space_log_kind */
+    uint8_t seat; /* OWNED, HANDED */
+    bool is_ours; /* OWNED: the bytes that it is given are those of the last BACK, WRITE or ALLOC */
+    uint64_t address;         /* of the block; of IMAGE and IMAGE_END: a record's number */
     struct space_epoch epoch; /* TERM: the term */
     uint32_t offset;          /* WRITE, CHANGE: where in the block; IMAGE: bytes of a block */
     uint32_t blocks;          /* ALLOC, FREE: in a row; IMAGE: of the home memory */

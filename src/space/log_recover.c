@@ -125,8 +125,7 @@ static nigh_status apply_batch(struct reading *reading, const struct space_log_b
     uint32_t at = 0, count = 0;
 
     for (; space_log_next_record(batch, &at, &record); count++) {
-        nigh_status status =
-            space_log_apply(reading->state, &record, reading->next <= reading->to);
+        nigh_status status = space_log_apply(reading->state, &record, reading->next <= reading->to);
 
         if (status != NIGH_OK) {
             return status;

@@ -116,8 +116,8 @@ void space_log_of_line(const struct space_cache *cache, const struct space_line 
         record = need(needs, SPACE_LOG_HANDED);
         record->seat = line->handed_to;
         record->epoch = line->epoch;
-    } else if (is_logged && (line->state == SPACE_CACHE_INVALID ||
-                             line->state == SPACE_CACHE_TO_DIRTY)) {
+    } else if (is_logged &&
+               (line->state == SPACE_CACHE_INVALID || line->state == SPACE_CACHE_TO_DIRTY)) {
         (void)need(needs, SPACE_LOG_LEFT);
     }
 }

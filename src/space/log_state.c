@@ -14,10 +14,9 @@
 static bool is_geometry(const struct space_log_geometry *geometry)
 {
     return is_pow2(geometry->block_bytes) && geometry->block_bytes >= BLOCK_BYTES_MIN &&
-           geometry->block_bytes <= LIMIT_SPACE_BLOCK_BYTES &&
-           geometry->frames <= UINT32_MAX / 2 &&
-           (uint64_t)geometry->blocks * geometry->block_bytes <=
-               UINT64_C(1) << SPACE_LOG_RANK_SHIFT;
+           geometry->block_bytes <= LIMIT_SPACE_BLOCK_BYTES && geometry->frames <= UINT32_MAX / 2 &&
+           (uint64_t)geometry->blocks * geometry->block_bytes <= UINT64_C(1)
+                                                                     << SPACE_LOG_RANK_SHIFT;
 }
 
 static nigh_status init_copies(struct space_log_state *state, uint64_t seed)
@@ -97,8 +96,8 @@ static uint8_t *home_bytes(const struct space_log_state *state, uint32_t block)
     return state->home + (size_t)block * state->geometry.block_bytes;
 }
 
-static nigh_status apply_range(struct space_log_state *state,
-                               const struct space_log_record *record, uint32_t first, bool is_past)
+static nigh_status apply_range(struct space_log_state *state, const struct space_log_record *record,
+                               uint32_t first, bool is_past)
 {
     bool is_alloc = record->kind == SPACE_LOG_ALLOC;
 
@@ -111,8 +110,8 @@ static nigh_status apply_range(struct space_log_state *state,
         if (!is_past && (block->state == SPACE_LOG_IS_FREE) != is_alloc) {
             return NIGH_CORRUPT;
         }
-        *block = (struct space_log_block){.state = is_alloc ? SPACE_LOG_IS_HERE
-                                                            : SPACE_LOG_IS_FREE};
+        *block =
+            (struct space_log_block){.state = is_alloc ? SPACE_LOG_IS_HERE : SPACE_LOG_IS_FREE};
         if (is_alloc) {
             memset(home_bytes(state, n), 0, state->geometry.block_bytes);
         }
@@ -126,9 +125,9 @@ static bool is_inside(const struct space_log_state *state, const struct space_lo
 {
     uint32_t block_bytes = state->geometry.block_bytes;
 
-    return is_whole ? record->offset == 0 && record->length == block_bytes
-                    : record->offset < block_bytes &&
-                          record->length <= block_bytes - record->offset;
+    return is_whole
+               ? record->offset == 0 && record->length == block_bytes
+               : record->offset < block_bytes && record->length <= block_bytes - record->offset;
 }
 
 static nigh_status apply_home(struct space_log_state *state, const struct space_log_record *record,
@@ -231,8 +230,7 @@ static nigh_status apply_change(struct space_log_state *state,
     }
     switch (record->kind) {
     case SPACE_LOG_CHANGE:
-        if (!is_inside(state, record, false) ||
-            (!is_past && copy->handed_to != SPACE_NOBODY)) {
+        if (!is_inside(state, record, false) || (!is_past && copy->handed_to != SPACE_NOBODY)) {
             return NIGH_CORRUPT;
         }
         memcpy(copy_bytes(state, place) + record->offset, record->bytes, record->length);

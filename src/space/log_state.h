@@ -32,9 +32,9 @@ enum space_log_block_state {
 
 /* A block of the own home memory. */
 struct space_log_block {
-    uint8_t state; /* enum space_log_block_state */
-    uint8_t owner; /* IS_OWNED: who was given it last, as far as is known, */
-    bool is_ours;  /* of the bytes that are here, */
+    uint8_t state;            /* enum space_log_block_state */
+    uint8_t owner;            /* IS_OWNED: who was given it last, as far as is known, */
+    bool is_ours;             /* of the bytes that are here, */
     struct space_epoch epoch; /* and by which right */
 };
 

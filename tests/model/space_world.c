@@ -751,7 +751,7 @@ static void restart(uint32_t node, bool has_log)
         destroy(n, node);
         destroy(node, n);
     }
-    now.dead &= (uint8_t)~(1u << node);
+    now.dead &= (uint8_t) ~(1u << node);
     now.restarts--;
     now.members[node - 1].cache = (struct space_cache){.self = (uint8_t)node, .home = HOME};
     if (!has_log) {
@@ -1132,8 +1132,8 @@ bool world_is_quiet(void)
                 return false;
             }
             if (line != NULL && now.entries[b].state != SPACE_HOME_AWAY &&
-                line->state != SPACE_CACHE_INVALID &&
-                line->state != SPACE_CACHE_SHARED && line->state != SPACE_CACHE_DIRTY) {
+                line->state != SPACE_CACHE_INVALID && line->state != SPACE_CACHE_SHARED &&
+                line->state != SPACE_CACHE_DIRTY) {
                 return false;
             }
             if (n == HOME && now.entries[b].state != SPACE_HOME_AWAY &&

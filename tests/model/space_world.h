@@ -85,7 +85,7 @@ struct frame {
  * at once, and a message that is lost stands for those that were not. */
 struct copy_log {
     uint8_t is_here, is_last, handed_to, term, count; /* handed_to: plus one */
-    uint8_t is_logged; /* as the node knows */
+    uint8_t is_logged;                                /* as the node knows */
 };
 
 struct home_log {
@@ -117,9 +117,10 @@ struct world {
     uint8_t crashes, home_crashes, breaks, restarts; /* left */
     struct copy_log copy_logs[CACHES][BLOCKS];
     struct home_log home_logs[BLOCKS];
-    uint8_t is_reset; /* what the home said before it was started anew may be lost */
-    uint8_t is_lossy; /* a node lost its log */
-    uint8_t since[NODES]; /* the term in which a node was started: nothing of an earlier one goes there */
+    uint8_t is_reset;     /* what the home said before it was started anew may be lost */
+    uint8_t is_lossy;     /* a node lost its log */
+    uint8_t since[NODES]; /* the term in which a node was started: nothing of an earlier one goes
+                             there */
 };
 
 enum event_kind {
@@ -129,7 +130,7 @@ enum event_kind {
     EVENT_ALLOC,  /* -, block */
     EVENT_CRASH,  /* node */
     EVENT_CRASH_HOME,
-    EVENT_BREAK, /* node, node: a link, and all that is on its way there is lost */
+    EVENT_BREAK,   /* node, node: a link, and all that is on its way there is lost */
     EVENT_RESTART, /* node, -, with its log: one that crashed */
     /* From here on what comes by itself. */
     EVENT_DELIVER, /* from, to */

@@ -206,8 +206,8 @@ static struct block block_in(uint8_t state)
     case SPACE_HOME_RESTORING: set_busy(&block, 0, owner, owner); break;
     default: break;
     }
-    if (state == SPACE_HOME_REBUILDING || state == SPACE_HOME_BARE ||
-        state == SPACE_HOME_CLAIMED || state == SPACE_HOME_AWAY || state == SPACE_HOME_RESTORING) {
+    if (state == SPACE_HOME_REBUILDING || state == SPACE_HOME_BARE || state == SPACE_HOME_CLAIMED ||
+        state == SPACE_HOME_AWAY || state == SPACE_HOME_RESTORING) {
         block.work.asker = block.work.owner = block.work.leaver = SPACE_NOBODY;
     }
     return block;

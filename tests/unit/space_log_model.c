@@ -7,10 +7,8 @@
 #include "base/check.h"
 #include "support/support.h"
 
-const struct space_log_geometry model_geometry = {.rank = MODEL_RANK,
-                                                  .block_bytes = MODEL_BYTES,
-                                                  .blocks = MODEL_BLOCKS,
-                                                  .frames = MODEL_FRAMES};
+const struct space_log_geometry model_geometry = {
+    .rank = MODEL_RANK, .block_bytes = MODEL_BYTES, .blocks = MODEL_BLOCKS, .frames = MODEL_FRAMES};
 
 uint64_t model_home_address(uint32_t block)
 {
@@ -165,8 +163,8 @@ static void apply_home(struct model *model, const struct model_record *record)
         memcpy(model->home[first] + head->offset, record->bytes, head->length);
         break;
     case SPACE_LOG_OWNED:
-        *block = (struct space_log_block){SPACE_LOG_IS_OWNED, head->seat, head->is_ours,
-                                          head->epoch};
+        *block =
+            (struct space_log_block){SPACE_LOG_IS_OWNED, head->seat, head->is_ours, head->epoch};
         break;
     default: *block = (struct space_log_block){.state = SPACE_LOG_IS_LOST}; break;
     }

@@ -36,9 +36,9 @@ static struct node {
     struct model appended; /* all that was appended; */
     struct model applied;  /* all that was applied: what an image has */
     struct model_record records[APPENDED];
-    uint64_t from;     /* the number of the first of these */
-    uint64_t is_done;  /* applied up to this */
-    bool is_sync;      /* applied once it is durable; else as it is appended */
+    uint64_t from;    /* the number of the first of these */
+    uint64_t is_done; /* applied up to this */
+    bool is_sync;     /* applied once it is durable; else as it is appended */
     struct space_log_job job;
     bool has_job;
     uint32_t image_at; /* what is put next */
@@ -384,8 +384,8 @@ static void another_spaces_log_is_refused(void **state)
 
 /*
  * What a client has in a block may look like a batch of this log that comes next; where it is torn
- * so that it stands at the log's end it is none: it cannot know the life. And neither is one that an
- * earlier life left there.
+ * so that it stands at the log's end it is none: it cannot know the life. And neither is one that
+ * an earlier life left there.
  */
 static void what_looks_like_a_batch_is_none(void **state)
 {
