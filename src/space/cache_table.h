@@ -29,7 +29,7 @@
     EVENT(READ_FORWARD,     SPACE_THE_HOME, 0, "give `whom` and me the bytes, go on reading")           \
     EVENT(WRITE_FORWARD,    SPACE_THE_HOME, 0, "give it to `whom`")                                     \
     EVENT(RELEASE,          SPACE_THE_HOME, 0, "what you gave up is not needed any more")               \
-    EVENT(REFUSE,           SPACE_THE_HOME, 0, "there is no such block")                                \
+    EVENT(REFUSE,           SPACE_THE_HOME, 0, "there is no such block, or it is away")                 \
     EVENT(ATOMIC_DONE,      SPACE_THE_HOME, 0, "your atomic is done; its result")                       \
     EVENT(RESTORE,          SPACE_THE_HOME, 0, "what you gave up is yours again")                       \
     EVENT(ADOPT,            SPACE_HERE,     0, "the home has begun a term")                             \

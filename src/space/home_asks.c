@@ -112,6 +112,12 @@ enum space_result home_free_lost(struct home_step *step)
     return SPACE_DONE;
 }
 
+enum space_result home_away(struct home_step *step)
+{
+    (void)step;
+    return SPACE_GONE;
+}
+
 enum space_result home_free_away(struct home_step *step)
 {
     struct space_work *work = step->work;

@@ -76,6 +76,7 @@
     DO(stay,          STAY,                             "nothing")                                      \
     DO(rebuild_gone,  STAY,                             "nothing")                                      \
     DO(free_away,     TO(FREED),                        "done; RELEASE to who gave it up")              \
+    DO(away,          STAY,                             "it is not to be had now")                      \
     DO(claimed_gone,  STAY,                             "RELEASE")                                      \
     DO(restored,      TO(DIRTY),                        "who waits is next")                            \
     DO(claimed_shared, STAY,                            "noted")                                        \
@@ -90,7 +91,7 @@
     STATE(SHARED,     "here, and at some, to read", read_here, clear, lock_read, clear,     unlock, clear,     no,    yield, share,        own_shared,    clear,     no,    no,           no,         left,        no,          no,             no,            no,           rebuild,         no)            \
     STATE(DIRTY,      "one node has it",      fetch,     recall,     fetch,     recall,     no,     recall,    no,    no,    forward_read, forward_write, recall,    no,    no,           no,         no,          came_back,   no,             no,            no,           rebuild_bare,    no)            \
     STATE(LOST,       "nobody has it any more", gone,    gone,       gone,      gone,       no,     free_lost, no,    yield, refuse,       refuse,        refuse,    no,    no,           no,         no,          no,          no,             no,            claimed_gone,           rebuild_gone,            stay)          \
-    STATE(AWAY,       "who had it last is gone, and may come back with it", gone, gone, gone, gone,  no,  free_away, no,   yield, refuse,       refuse,        refuse,    no,    no,           no,         no,          no,          no,             no,            no,           rebuild_bare,    no)            \
+    STATE(AWAY,       "who had it last is gone, and may come back with it", away, away, away, away,  no,  free_away, no,   yield, refuse,       refuse,        refuse,    no,    no,           no,         no,          no,          no,             no,            no,           rebuild_bare,    no)            \
     STATE(FREED,      "it is not in use",     gone,      gone,       gone,      gone,       no,     gone,      alloc, yield, refuse,       refuse,        refuse,    no,    no,           no,         no,          no,          no,             no,            claimed_gone,           rebuild_gone,            stay)          \
     STATE(CLEARING,   "to UNSHARED: copies are given up", read_here, wait, wait, wait,      no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   cleared, no,           no,         cleared_left,  no,          no,             no,            no,           rebuild,         no)            \
     STATE(RECALLING,  "to UNSHARED: the owner gives it up", wait, wait, wait,   wait,       no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   no,    no,           no,         no,          recalled,    no,             no,            no,           rebuild_bare,    no)            \

@@ -4,6 +4,8 @@
  * it likes, its power goes at any operation of the disk, and it begins again from what there is,
  * several times. What was said to be durable is there, nothing is there that was not appended, and
  * it is all up to one record and none behind it. And images are made all the while.
+ *
+ * $NIGH_BUDGET_SECONDS: for so long at least the first part goes on.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -225,11 +227,12 @@ static bool live_once(uint64_t stops_at)
 
 static void what_was_durable_is_there_whenever_the_power_goes(void **state)
 {
-    uint64_t seed = support_seed();
+    uint64_t seed = support_seed(), end_us = support_now_us() + support_budget_ms(0) * 1000;
+    uint32_t n;
 
     (void)state;
     memset(&seen, 0, sizeof(seen));
-    for (uint32_t n = 0; n < SEEDS; n++) {
+    for (n = 0; n < SEEDS || support_now_us() < end_us; n++) {
         begin_node(seed + n, n % 2 == 0);
         for (uint32_t life = 0; life < LIVES; life++) {
             (void)live_once(random_below(&node.random, life == 0 ? 40 : 120));
@@ -239,7 +242,7 @@ static void what_was_durable_is_there_whenever_the_power_goes(void **state)
     }
     print_message("# %u nodes, %llu stops: %llu records, %llu commits of %llu, %llu images, %llu "
                   "times something was lost, %llu times there was no room\n",
-                  SEEDS, (unsigned long long)seen.stops, (unsigned long long)seen.records,
+                  n, (unsigned long long)seen.stops, (unsigned long long)seen.records,
                   (unsigned long long)seen.commits, (unsigned long long)seen.in_commits,
                   (unsigned long long)seen.images, (unsigned long long)seen.cuts,
                   (unsigned long long)seen.busy);
