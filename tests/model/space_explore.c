@@ -482,6 +482,25 @@ static void links_break_of_what_is_freed(void **state)
     explore("1 node, 1 block, its link breaks twice", &with, 1);
 }
 
+/* What is far from the beginning where more can happen. */
+static void what_is_lost_and_away_is_asked_for(void **state)
+{
+    struct rules with = {.caches = 2,
+                         .blocks = 1,
+                         .frames = 1,
+                         .crashes = 1,
+                         .breaks = 1,
+                         .with = WITH_WRITES | WITH_LANDINGS};
+
+    (void)state;
+    explore("2 nodes that write, one crashes, a link breaks", &with, 1);
+    with.breaks = 0;
+    with.restarts = 1;
+    with.logs = with.forgets = true;
+    with.with = WITH_WRITES | WITH_ATOMICS | WITH_LANDINGS;
+    explore("2 nodes that write, one crashes and has a log", &with, 1);
+}
+
 static void two_clients_of_each_node(void **state)
 {
     const struct rules with = {
@@ -582,6 +601,7 @@ int main(void)
         cmocka_unit_test(links_break_of_what_is_freed),
         cmocka_unit_test(a_node_crashes_and_has_a_log),
         cmocka_unit_test(all_crash_and_have_logs),
+        cmocka_unit_test(what_is_lost_and_away_is_asked_for),
         cmocka_unit_test(two_clients_of_each_node),
         cmocka_unit_test(three_nodes_and_two_blocks),
         cmocka_unit_test(no_row_is_unreachable),
