@@ -94,12 +94,18 @@ enum space_result home_claimed_gone(struct home_step *step)
     return SPACE_DONE;
 }
 
+/* What is claimed is of a right that an earlier term gave. */
+static bool is_earlier(const struct home_step *step)
+{
+    return step->event->epoch.term < step->home->term;
+}
+
 enum space_result home_claimed_shared(struct home_step *step)
 {
     struct space_entry *entry = step->entry;
     uint64_t known = entry->seats | step->work->left;
 
-    if (space_set_has(known, step->event->seat) || entry->holds == SPACE_HELD_ALONE) {
+    if (!is_earlier(step) || space_set_has(known, step->event->seat) || entry->holds == SPACE_HELD_ALONE) {
         return SPACE_REFUSED;
     }
     entry->seats |= space_bit(step->event->seat);
@@ -108,7 +114,8 @@ enum space_result home_claimed_shared(struct home_step *step)
 
 enum space_result home_claimed_dirty(struct home_step *step)
 {
-    if (step->entry->seats != 0 || space_set_has(step->work->left, step->event->seat)) {
+    if (!is_earlier(step) || step->entry->seats != 0 ||
+        space_set_has(step->work->left, step->event->seat)) {
         return SPACE_REFUSED;
     }
     step->entry->seats = space_bit(step->event->seat);
@@ -117,11 +124,21 @@ enum space_result home_claimed_dirty(struct home_step *step)
     return SPACE_DONE;
 }
 
+/* It was given to the home, or to another node that caches. */
+static bool is_given_to_another(const struct home_step *step)
+{
+    uint8_t whom = step->event->whom;
+
+    return whom == SPACE_NOBODY ||
+           (whom < SPACE_SEATS && whom != step->home->self && whom != step->event->seat);
+}
+
 enum space_result home_claimed_left(struct home_step *step)
 {
     struct space_work *work = step->work;
 
-    if (space_set_has(step->entry->seats | work->left, step->event->seat)) {
+    if (!is_earlier(step) || !is_given_to_another(step) ||
+        space_set_has(step->entry->seats | work->left, step->event->seat)) {
         return SPACE_REFUSED;
     }
     work->left |= space_bit(step->event->seat);

@@ -108,6 +108,7 @@ static void turn(struct space_log *log)
         .address = buffer->records > 0 ? buffer->first : log->next,
         .offset = log->geometry.block_bytes,
         .blocks = log->geometry.blocks,
+        .epoch.count = log->geometry.frames,
     };
 
     log->name.generation++;

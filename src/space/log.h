@@ -89,6 +89,7 @@ struct space_log {
 nigh_status space_log_init(struct space_log *log, const struct space_log_name *name,
                            const struct space_log_geometry *geometry, uint64_t file_bytes,
                            uint64_t next);
+/* Nobody runs a job of it any more. */
 void space_log_fini(struct space_log *log);
 
 /*

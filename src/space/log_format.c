@@ -75,6 +75,7 @@ void space_log_put_record(uint8_t *out, const struct space_log_record *record)
 {
     NIGH_ASSERT(record->kind != SPACE_LOG_NOTHING && record->kind < SPACE_LOG_KINDS);
     NIGH_ASSERT(kinds[record->kind].has_bytes == (record->length > 0));
+    NIGH_ASSERT(record->length <= LIMIT_SPACE_BLOCK_BYTES);
     memset(out, 0, SPACE_LOG_RECORD_BYTES);
     out[AT_KIND] = record->kind;
     out[AT_SEAT] = record->seat;

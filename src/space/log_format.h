@@ -59,7 +59,7 @@ struct space_log_record {
     uint8_t seat; /* OWNED, HANDED */
     bool is_ours; /* OWNED: the bytes that it is given are those of the last BACK, WRITE or ALLOC */
     uint64_t address;         /* of the block; of IMAGE and IMAGE_END: a record's number */
-    struct space_epoch epoch; /* TERM: the term */
+    struct space_epoch epoch; /* TERM: the term; IMAGE: its count: frames */
     uint32_t offset;          /* WRITE, CHANGE: where in the block; IMAGE: bytes of a block */
     uint32_t blocks;          /* ALLOC, FREE: in a row; IMAGE: of the home memory */
     uint32_t length;          /* of the bytes; they lie behind the record in a batch */

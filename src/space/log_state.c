@@ -279,7 +279,8 @@ nigh_status space_log_apply(struct space_log_state *state, const struct space_lo
 {
     switch ((enum space_log_kind)record->kind) {
     case SPACE_LOG_TERM:
-        if (!is_past && record->epoch.term <= state->term) {
+        /* Behind the last one no home can begin another. */
+        if ((!is_past && record->epoch.term <= state->term) || record->epoch.term == UINT32_MAX) {
             return NIGH_CORRUPT;
         }
         state->term = max_u32(state->term, record->epoch.term);

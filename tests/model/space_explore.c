@@ -426,7 +426,6 @@ static void all_may_crash(void **state)
     explore("2 nodes, 1 block, all crash", &with, 0);
 }
 
-/* Not all of it: as far as so many states go. */
 /* Nodes and the home are started on their logs, or nodes without; and what a log forgets it forgot.
  */
 static void a_node_crashes_and_has_a_log(void **state)
@@ -480,6 +479,22 @@ static void links_break_of_what_is_freed(void **state)
 
     (void)state;
     explore("1 node, 1 block, its link breaks twice", &with, 1);
+}
+
+/* A term begins before what the last one said was heard: what is told to be somebody's again is lost
+ * with its link. */
+static void links_break_in_a_row(void **state)
+{
+    struct rules with = {.caches = 2,
+                         .blocks = 1,
+                         .frames = 1,
+                         .breaks = 2,
+                         .with = WITH_WRITES | WITH_EVICTIONS | WITH_LANDINGS};
+
+    (void)state;
+    explore("2 nodes that write and evict, 1 block, two links break", &with, 1);
+    with.with = ALL_ACCESS | WITH_ATOMICS | WITH_LANDINGS;
+    explore("2 nodes, 1 block, two links break", &with, 0);
 }
 
 /* What is far from the beginning where more can happen. */
@@ -599,6 +614,7 @@ int main(void)
         cmocka_unit_test(one_of_three_nodes_crashes),
         cmocka_unit_test(all_may_crash),
         cmocka_unit_test(links_break_of_what_is_freed),
+        cmocka_unit_test(links_break_in_a_row),
         cmocka_unit_test(a_node_crashes_and_has_a_log),
         cmocka_unit_test(all_crash_and_have_logs),
         cmocka_unit_test(what_is_lost_and_away_is_asked_for),

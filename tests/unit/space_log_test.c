@@ -385,6 +385,29 @@ static void another_spaces_log_is_refused(void **state)
     end_node();
 }
 
+/* Whoever gives a node a smaller cache is told so, and loses nothing by that. */
+static void fewer_frames_are_no_damage(void **state)
+{
+    static const struct {
+        uint32_t frames;
+        nigh_status status;
+    } tries[] = {{MODEL_FRAMES - 1, NIGH_INVALID}, {0, NIGH_INVALID}, {2 * MODEL_FRAMES, NIGH_OK}};
+
+    (void)state;
+    begin_quiet(2);
+    for (uint32_t n = 0; n < sizeof(tries) / sizeof(tries[0]); n++) {
+        struct space_log_geometry geometry = model_geometry;
+        struct space_log_found found;
+
+        geometry.frames = tries[n].frames;
+        assert_int_equal(space_log_state_init(&node.state, &geometry, node.home, 1), NIGH_OK);
+        assert_int_equal(space_log_recover(&node.files, IDENTITY, &node.state, &found),
+                         tries[n].status);
+        space_log_state_fini(&node.state);
+    }
+    end_node();
+}
+
 /*
  * What a client has in a block may look like a batch of this log that comes next; where it is torn
  * so that it stands at the log's end it is none: it cannot know the life. And neither is one that
@@ -533,6 +556,7 @@ int main(void)
         cmocka_unit_test(damage_before_a_turn_is_noticed),
         cmocka_unit_test(a_log_without_its_image_is_none),
         cmocka_unit_test(another_spaces_log_is_refused),
+        cmocka_unit_test(fewer_frames_are_no_damage),
         cmocka_unit_test(what_looks_like_a_batch_is_none),
         cmocka_unit_test(an_error_is_for_good),
         cmocka_unit_test(a_full_file_waits_for_an_image),
