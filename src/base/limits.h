@@ -337,7 +337,7 @@
 #define LIMIT_SPACE_BLOCK_BYTES 4096 /* of a block, at most */
 #define LIMIT_SPACE_MESSAGE     64   /* bytes of a message from one node to another */
 #define LIMIT_SPACE_RECEIVES    128  /* messages of one link on their way to a node: its receives */
-#define LIMIT_SPACE_SENDS       256  /* of one link that have not ended: behind credits, or under way */
+#define LIMIT_SPACE_SENDS       256 /* of one link that have not ended: behind credits, or under way */
 #define LIMIT_SPACE_LOG_BATCH \
     (UINT32_C(1) << 20) /* bytes of a log that are written at once, and of an image */
 #define LIMIT_SPACE_LOG_BYTES_MIN (UINT64_C(64) << 10) /* of each of the two files of a log */

@@ -105,7 +105,8 @@ enum space_result home_claimed_shared(struct home_step *step)
     struct space_entry *entry = step->entry;
     uint64_t known = entry->seats | step->work->left;
 
-    if (!is_earlier(step) || space_set_has(known, step->event->seat) || entry->holds == SPACE_HELD_ALONE) {
+    if (!is_earlier(step) || space_set_has(known, step->event->seat) ||
+        entry->holds == SPACE_HELD_ALONE) {
         return SPACE_REFUSED;
     }
     entry->seats |= space_bit(step->event->seat);

@@ -52,7 +52,7 @@ static nigh_status begin_image(struct reading *reading, const struct space_log_r
     if (record->kind != SPACE_LOG_IMAGE) {
         return NIGH_CORRUPT;
     }
-    /* Fewer frames might not do for what there is: that is no damage, and all of it is there yet. */
+    /* Fewer frames might not do for what there is: no damage, and all of it is there yet. */
     if (record->offset != geometry->block_bytes || record->blocks != geometry->blocks ||
         record->epoch.count > geometry->frames) {
         return NIGH_INVALID;

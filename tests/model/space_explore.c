@@ -481,8 +481,8 @@ static void links_break_of_what_is_freed(void **state)
     explore("1 node, 1 block, its link breaks twice", &with, 1);
 }
 
-/* A term begins before what the last one said was heard: what is told to be somebody's again is lost
- * with its link. */
+/* A term begins before what the last one said was heard: what is told to be somebody's again is
+ * lost with its link. */
 static void links_break_in_a_row(void **state)
 {
     struct rules with = {.caches = 2,
