@@ -341,10 +341,15 @@
 #define LIMIT_REGION_GRANT_US     UINT64_C(100000) /* what the system has is asked for that often */
 
 /* Spaces (docs/spaces.md) */
-#define LIMIT_SPACE_SEATS    64  /* nodes of one space, its homes among them */
-#define LIMIT_SPACE_MESSAGE  64  /* bytes of a message from one node to another */
-#define LIMIT_SPACE_RECEIVES 128 /* messages of one link on their way to a node: its receives */
-#define LIMIT_SPACE_SENDS    256 /* of one link that have not ended: behind credits, or under way */
+#define LIMIT_SPACE_SEATS       64   /* nodes of one space, its homes among them */
+#define LIMIT_SPACE_BLOCK_BYTES 4096 /* of a block, at most */
+#define LIMIT_SPACE_MESSAGE     64   /* bytes of a message from one node to another */
+#define LIMIT_SPACE_RECEIVES    128  /* messages of one link on their way to a node: its receives */
+#define LIMIT_SPACE_SENDS       256 /* of one link that have not ended: behind credits, or under way */
+#define LIMIT_SPACE_LOG_BATCH \
+    (UINT32_C(1) << 20) /* bytes of a log that are written at once, and of an image */
+#define LIMIT_SPACE_LOG_BYTES_MIN (UINT64_C(64) << 10) /* of each of the two files of a log */
+#define LIMIT_SPACE_LOG_BYTES_MAX (UINT64_C(1) << 40)
 
 /* Turns and priorities of regions (docs/qos.md) */
 #define LIMIT_QOS_PIECE     (UINT64_C(256) << 10) /* bytes of one READ or WRITE of many */

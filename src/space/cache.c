@@ -100,6 +100,9 @@ static enum space_result cache_wait(struct step *step)
 {
     uint8_t event = step->event->event;
 
+    if (step->line->is_away) {
+        return SPACE_GONE;
+    }
     if (event == SPACE_CACHE_READ || event == SPACE_CACHE_LOCK_READ) {
         step->line->wants_read = true;
     } else {
@@ -126,6 +129,7 @@ static void leave(struct step *step)
 {
     step->line->epoch = (struct space_epoch){0};
     step->line->handed_to = 0;
+    step->line->is_away = false;
     step->line->frame = 0;
     become(step, SPACE_CACHE_INVALID);
     wake(step);
@@ -303,6 +307,20 @@ static enum space_result cache_refused(struct step *step)
     return SPACE_DONE;
 }
 
+/* Who may have it is gone, and these bytes are the last if that one does not come back with others:
+ * so they stay, until a later term. */
+static enum space_result cache_keep_away(struct step *step)
+{
+    if (step->event->why != SPACE_HOME_AWAY) {
+        return SPACE_REFUSED;
+    }
+    step->line->is_away = true;
+    step->line->wants_read = step->line->wants_write = false;
+    step->out->refused = true;
+    step->out->why = step->event->why;
+    return SPACE_DONE;
+}
+
 static enum space_result cache_atomic_done(struct step *step)
 {
     leave(step);
@@ -474,6 +492,7 @@ static enum space_result cache_claim_dirty(struct step *step)
 /* Whether another has it nobody knows here: it stays unread until the home has said so. */
 static enum space_result cache_claim_left(struct step *step)
 {
+    step->line->is_away = false;
     say_home(step, SPACE_HOME_CLAIM_LEFT);
     if (step->line->state == SPACE_CACHE_HANDED) {
         step->out->sends[step->out->count - 1].whom = step->line->handed_to;
@@ -513,6 +532,7 @@ static enum space_result cache_restored(struct step *step)
     step->line->epoch = (struct space_epoch){.term = step->cache->term};
     step->line->handed_to = 0;
     become(step, SPACE_CACHE_DIRTY);
+    say_home(step, SPACE_HOME_GOT);
     wake(step);
     return SPACE_DONE;
 }

@@ -29,7 +29,7 @@
     EVENT(READ_FORWARD,     SPACE_THE_HOME, 0, "give `whom` and me the bytes, go on reading")           \
     EVENT(WRITE_FORWARD,    SPACE_THE_HOME, 0, "give it to `whom`")                                     \
     EVENT(RELEASE,          SPACE_THE_HOME, 0, "what you gave up is not needed any more")               \
-    EVENT(REFUSE,           SPACE_THE_HOME, 0, "there is no such block")                                \
+    EVENT(REFUSE,           SPACE_THE_HOME, 0, "there is no such block, or it is away")                 \
     EVENT(ATOMIC_DONE,      SPACE_THE_HOME, 0, "your atomic is done; its result")                       \
     EVENT(RESTORE,          SPACE_THE_HOME, 0, "what you gave up is yours again")                       \
     EVENT(ADOPT,            SPACE_HERE,     0, "the home has begun a term")                             \
@@ -64,7 +64,8 @@
     DO(released,       TO(INVALID),                   "the frame is free; wakes")                       \
     DO(refused,        TO(INVALID),                   "all that waits ends")                            \
     DO(atomic_done,    TO(INVALID),                   "the atomic ends; wakes")                         \
-    DO(restored,       TO(DIRTY),                     "wakes")                                          \
+    DO(keep_away,      STAY,                          "it is kept; all that waits ends")                \
+    DO(restored,       TO(DIRTY),                     "GOT; wakes")                                     \
     DO(stay,           STAY,                          "nothing")                                        \
     DO(claim_shared,   TO(SHARED),                    "CLAIM_SHARED; nothing is owed any more")         \
     DO(claim_dirty,    STAY,                          "CLAIM_DIRTY; nothing is owed any more")          \
@@ -82,9 +83,9 @@
     STATE(TO_DIRTY,     "asked, to write",     wait,     wait,        wait,        wait,      wait,        no,     keep,        no,          take_dirty, no,           no,            no,          no,              no,          no,           no,       refused, no,          no,       lend,         no)     \
     STATE(UPGRADING,    "to read; asked, to write", read_hit, wait,   wait,        wait,      wait,        no,     keep,        no,          no,         take_upgrade, invalidate_on, no,          no,              no,          no,           no,       no,      no,          no,       claim_shared, no)     \
     STATE(AT_HOME,      "an atomic is asked for", wait,  wait,        wait,        wait,      wait,        no,     no,          no,          no,         no,           no,            no,          no,              no,          no,           no,       refused, atomic_done, no,       doubt,        no)     \
-    STATE(EVICTING,     "given up",            wait,     wait,        wait,        wait,      wait,        no,     keep,        no,          no,         no,           pass_over,     no,          no,              no,          no,           released, no,      no,          restored,       claim_left,         no)     \
+    STATE(EVICTING,     "given up",            wait,     wait,        wait,        wait,      wait,        no,     keep,        no,          no,         no,           pass_over,     no,          no,              no,          no,           released, no,      no,          restored,       claim_left,         stay)     \
     STATE(WRITING_BACK, "given to the home",   wait,     wait,        wait,        wait,      wait,        no,     keep,        no,          no,         no,           no,            pass_over,   pass_over,       pass_over,   pass_over,    released, no,      no,          restored, claim_left,   stay)    \
-    STATE(HANDED,       "given to another",    wait,     wait,        wait,        wait,      wait,        no,     keep,        no,          no,         no,           no,            no,          no,              no,          no,           released, no,      no,          restored, claim_left,   no)     \
+    STATE(HANDED,       "given to another",    wait,     wait,        wait,        wait,      wait,        no,     keep,        no,          no,         no,           no,            no,          no,              no,          no,           released, keep_away,      no,          restored, claim_left,   stay)     \
     STATE(LENT,         "of an earlier term: bytes may come or go", wait, wait, wait, wait,   wait,        no,     keep,        no,          no,         no,           no,            no,          no,              no,          no,           no,       no,      no,          no,       stay,         get_back)
 /* clang-format on */
 

@@ -199,8 +199,8 @@ static bool pop(struct home_step *step, struct space_message *next)
 
 static bool has_what_it_wants(const struct space_entry *entry, uint8_t ask)
 {
-    return entry->state == SPACE_HOME_LOST || entry->state == SPACE_HOME_FREED ||
-           entry->state == SPACE_HOME_UNSHARED ||
+    return entry->state == SPACE_HOME_LOST || entry->state == SPACE_HOME_AWAY ||
+           entry->state == SPACE_HOME_FREED || entry->state == SPACE_HOME_UNSHARED ||
            (ask == SPACE_HOME_READ && entry->state == SPACE_HOME_SHARED);
 }
 
@@ -280,7 +280,8 @@ enum space_result space_home_step(const struct space_home *home, struct space_en
 
 bool space_work_is_idle(const struct space_entry *entry, const struct space_work *work)
 {
-    return !is_busy(entry->state) && work->queued == 0 && !work->is_turn;
+    return !is_busy(entry->state) && entry->state != SPACE_HOME_AWAY && work->queued == 0 &&
+           !work->is_turn;
 }
 
 /* ---- looked at ------------------------------------------------------------ */
@@ -333,12 +334,14 @@ static bool is_state_valid(const struct space_entry *entry, const struct space_w
     switch ((enum space_home_state)entry->state) {
     case SPACE_HOME_UNSHARED:
     case SPACE_HOME_FREED:
+    case SPACE_HOME_AWAY:
     case SPACE_HOME_LOST: return entry->seats == 0;
     case SPACE_HOME_SHARED: return entry->seats != 0;
     case SPACE_HOME_DIRTY: return is_one(entry->seats);
     case SPACE_HOME_CLEARING: return work->waits != 0 && work->waits == entry->seats;
     case SPACE_HOME_GRANTING:
         return work->waits != 0 && (entry->seats & ~space_bit(work->asker)) == work->waits;
+    case SPACE_HOME_RESTORING:
     case SPACE_HOME_RECALLING: return is_one(entry->seats) && work->waits == entry->seats;
     case SPACE_HOME_DEMOTING: return is_one(work->waits) && (work->waits & ~entry->seats) == 0;
     case SPACE_HOME_PASSING: return is_one(entry->seats) && work->waits == space_bit(work->asker);

@@ -31,6 +31,10 @@ struct space_home {
     uint8_t self;     /* its seat */
     bool remembers;   /* what it did in the term before: else it was started anew */
     uint64_t members; /* seats of this term, its own among them */
+    /* Of those: who was started anew and has no log of what it had, since no term was open with it:
+     * that it says nothing of a block means nothing. */
+    uint64_t anew;
+    bool is_durable; /* who is gone may come back, with what it had */
 };
 
 /* What the directory has of each block; the directory is an array of these. A zeroed one is of a
@@ -55,12 +59,13 @@ struct space_work {
     uint32_t frame;   /* of who asked */
     uint8_t asker;    /* whom it is under way for: a seat, or SPACE_NOBODY; of a busy state */
     uint8_t ask;      /* enum space_home_event: what for */
-    /* BARE: what the home remembers: who had it last, by which right, and whether the bytes here
-     * are those that it was given. SPACE_NOBODY: nothing. */
+    /* BARE, and until it is known who has it: what the home remembers: who had it last, by which
+     * right, and whether the bytes here are those that it was given. SPACE_NOBODY: nothing. */
     uint8_t owner;
     bool is_ours;
     struct space_epoch owned;
-    /* BARE: of those that gave it up, who had it last, by which right, and whom it gave it to. */
+    /* BARE: of those that gave it up, who had it last, by which right, and whom it gave it to.
+     * AWAY: it keeps the bytes. */
     uint8_t leaver, left_to;
     struct space_epoch left_by;
     bool is_turn; /* what waits at the home itself has its turn, until YIELD */
@@ -111,7 +116,8 @@ static inline bool space_entry_is_bare(const struct space_entry *entry)
     return entry->state == SPACE_HOME_DIRTY || entry->state == SPACE_HOME_RECALLING ||
            entry->state == SPACE_HOME_DEMOTING || entry->state == SPACE_HOME_SHARING ||
            entry->state == SPACE_HOME_PASSING || entry->state == SPACE_HOME_BARE ||
-           entry->state == SPACE_HOME_CLAIMED;
+           entry->state == SPACE_HOME_CLAIMED || entry->state == SPACE_HOME_RESTORING ||
+           entry->state == SPACE_HOME_AWAY;
 }
 
 bool space_entry_is_valid(const struct space_home *home, const struct space_entry *entry,

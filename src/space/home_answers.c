@@ -144,10 +144,10 @@ enum space_result home_left(struct home_step *step)
     return SPACE_DONE;
 }
 
-/* Others than the one that tells the home the bytes. */
+/* Others than the one that tells the home the bytes: until they are here these may be the last. */
 enum space_result home_left_too(struct home_step *step)
 {
-    return home_left(step);
+    return home_shared_left(step);
 }
 
 /* ---- several read it ------------------------------------------------------ */
@@ -159,6 +159,8 @@ enum space_result home_demoted(struct home_step *step)
     if (!is_awaited(step)) {
         return SPACE_REFUSED;
     }
+    home_say_all(step, SPACE_CACHE_RELEASE, step->work->leaving);
+    step->entry->seats &= ~step->work->leaving;
     home_end(step, SPACE_HOME_SHARED);
     if (is_ours) {
         home_wake(step);

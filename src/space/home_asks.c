@@ -112,6 +112,23 @@ enum space_result home_free_lost(struct home_step *step)
     return SPACE_DONE;
 }
 
+enum space_result home_away(struct home_step *step)
+{
+    (void)step;
+    return SPACE_GONE;
+}
+
+enum space_result home_free_away(struct home_step *step)
+{
+    struct space_work *work = step->work;
+
+    if (work->leaver != SPACE_NOBODY) {
+        home_say(step, SPACE_CACHE_RELEASE, work->leaver);
+    }
+    home_end(step, SPACE_HOME_FREED);
+    return SPACE_DONE;
+}
+
 enum space_result home_alloc(struct home_step *step)
 {
     step->entry->count++;

@@ -59,7 +59,7 @@
     DO(granted,       STAY | TO(DIRTY), "the last one: OWN, or UPGRADE; then who waits is next") \
     DO(cleared_left,  STAY | TO(UNSHARED), "RELEASE; and as ACK") \
     DO(granted_left,  STAY | TO(DIRTY), "RELEASE; and as ACK") \
-    DO(demoted,       TO(SHARED),                "wakes; then who waits is next")                \
+    DO(demoted,       TO(SHARED),                "wakes; RELEASE to who gave it up; then who waits is next") \
     DO(shared_bytes,  STAY | TO(SHARED), "with GOT, too: who waits is next")             \
     DO(shared_got,    STAY | TO(SHARED), "with BYTES, too: who waits is next")           \
     DO(shared_back,   TO(SHARED),                "SHARE, RELEASE; then who waits is next")       \
@@ -68,25 +68,31 @@
     DO(passed_back,   TO(DIRTY),                 "OWN, RELEASE; then who waits is next")         \
     DO(recalled,      TO(UNSHARED),              "RELEASE; ATOMIC_DONE, or wakes; then who waits is next") \
     DO(left,          STAY | TO(UNSHARED),              "RELEASE")                                      \
-    DO(left_too,      STAY, "RELEASE") \
+    DO(left_too,      STAY, "RELEASE, when the bytes are here") \
     DO(came_back,     TO(UNSHARED),                     "RELEASE")                                      \
     DO(rebuild,       TO(REBUILDING),                   "what was under way is forgotten")              \
     DO(rebuild_bare,  TO(BARE),                         "likewise; the bytes here are not good")        \
     DO(rebuild_sharing, TO(REBUILDING) | TO(BARE),      "likewise; they are good, once BYTES came")     \
     DO(stay,          STAY,                             "nothing")                                      \
+    DO(rebuild_gone,  STAY,                             "nothing")                                      \
+    DO(free_away,     TO(FREED),                        "done; RELEASE to who gave it up")              \
+    DO(away,          STAY,                             "it is not to be had now")                      \
+    DO(claimed_gone,  STAY,                             "RELEASE")                                      \
+    DO(restored,      TO(DIRTY),                        "who waits is next")                            \
     DO(claimed_shared, STAY,                            "noted")                                        \
     DO(claimed_dirty, TO(CLAIMED),                      "noted")                                        \
     DO(claimed_left,  STAY,                             "noted")                                        \
     DO(rebuilt,       TO(UNSHARED) | TO(SHARED), "RELEASE to who gave it up; then who waits is next") \
     DO(rebuilt_owned, TO(DIRTY),                 "RELEASE to who gave it up; then who waits is next") \
-    DO(rebuilt_bare,  TO(DEMOTING) | TO(DIRTY) | TO(UNSHARED) | TO(LOST), "FETCH_SHARED to one who shares it; or RESTORE to who had it last, and gave it up; or it is here, as that one never took it; or it is lost; RELEASE to others who gave it up") \
+    DO(rebuilt_bare,  TO(DEMOTING) | TO(RESTORING) | TO(UNSHARED) | TO(AWAY) | TO(LOST), "FETCH_SHARED to one who shares it; or RESTORE to who had it last, and gave it up; or it is here, as that one never took it; or it is away, or lost; RELEASE to others who gave it up") \
                                                                                                         \
 /*                                            READ       WRITE       LOCK_READ  LOCK_WRITE  UNLOCK  FREE       ALLOC  YIELD  ASK_READ      ASK_WRITE      ASK_ATOMIC ACK    BYTES         GOT         EVICT        WRITE_BACK   CLAIM_SHARED    CLAIM_DIRTY    CLAIM_LEFT    REBUILD          REBUILT */ \
-    STATE(UNSHARED,   "the bytes are here",   read_here, write_here, lock_read, lock_write, unlock, free_here, no,    yield, share,        own,           perform,   no,    no,           no,         no,          no,          no,             no,            no,           rebuild,         stay)          \
+    STATE(UNSHARED,   "the bytes are here",   read_here, write_here, lock_read, lock_write, unlock, free_here, no,    yield, share,        own,           perform,   no,    no,           no,         no,          no,          no,             no,            no,           rebuild,         no)            \
     STATE(SHARED,     "here, and at some, to read", read_here, clear, lock_read, clear,     unlock, clear,     no,    yield, share,        own_shared,    clear,     no,    no,           no,         left,        no,          no,             no,            no,           rebuild,         no)            \
     STATE(DIRTY,      "one node has it",      fetch,     recall,     fetch,     recall,     no,     recall,    no,    no,    forward_read, forward_write, recall,    no,    no,           no,         no,          came_back,   no,             no,            no,           rebuild_bare,    no)            \
-    STATE(LOST,       "nobody has it any more", gone,    gone,       gone,      gone,       no,     free_lost, no,    yield, refuse,       refuse,        refuse,    no,    no,           no,         no,          no,          no,             no,            no,           stay,            stay)          \
-    STATE(FREED,      "it is not in use",     gone,      gone,       gone,      gone,       no,     gone,      alloc, yield, refuse,       refuse,        refuse,    no,    no,           no,         no,          no,          no,             no,            no,           stay,            stay)          \
+    STATE(LOST,       "nobody has it any more", gone,    gone,       gone,      gone,       no,     free_lost, no,    yield, refuse,       refuse,        refuse,    no,    no,           no,         no,          no,          no,             no,            claimed_gone,           rebuild_gone,            stay)          \
+    STATE(AWAY,       "who had it last is gone, and may come back with it", away, away, away, away,  no,  free_away, no,   yield, refuse,       refuse,        refuse,    no,    no,           no,         no,          no,          no,             no,            no,           rebuild_bare,    no)            \
+    STATE(FREED,      "it is not in use",     gone,      gone,       gone,      gone,       no,     gone,      alloc, yield, refuse,       refuse,        refuse,    no,    no,           no,         no,          no,          no,             no,            claimed_gone,           rebuild_gone,            stay)          \
     STATE(CLEARING,   "to UNSHARED: copies are given up", read_here, wait, wait, wait,      no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   cleared, no,           no,         cleared_left,  no,          no,             no,            no,           rebuild,         no)            \
     STATE(RECALLING,  "to UNSHARED: the owner gives it up", wait, wait, wait,   wait,       no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   no,    no,           no,         no,          recalled,    no,             no,            no,           rebuild_bare,    no)            \
     STATE(DEMOTING,   "to SHARED: a node tells the bytes", wait, wait, wait,    wait,       no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   no,    demoted,      no,         left_too,        recalled,    no,             no,            no,           rebuild_bare,    no)            \
@@ -95,7 +101,8 @@
     STATE(PASSING,    "to DIRTY: the owner gives it to another", wait, wait, wait, wait,    no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   no,    no,           passed,     no,          passed_back, no,             no,            no,           rebuild_bare,    no)            \
     STATE(REBUILDING, "a new term: the bytes here are good", wait, wait, wait,  wait,       unlock, wait,      no,    no,    no,           no,            no,        no,    no,           no,         no,          no,          claimed_shared, no,            claimed_left,           rebuild,         rebuilt)       \
     STATE(BARE,       "a new term: they are not", wait,  wait,       wait,      wait,       no,     wait,      no,    no,    no,           no,            no,        no,    no,           no,         no,          no,          claimed_shared, claimed_dirty, claimed_left, rebuild_bare,    rebuilt_bare)  \
-    STATE(CLAIMED,    "a new term: one node has it", wait, wait,     wait,      wait,       no,     wait,      no,    no,    no,           no,            no,        no,    no,           no,         no,          no,          no,             no,            claimed_left, rebuild_bare,    rebuilt_owned)
+    STATE(CLAIMED,    "a new term: one node has it", wait, wait,     wait,      wait,       no,     wait,      no,    no,    no,           no,            no,        no,    no,           no,         no,          no,          no,             no,            claimed_left, rebuild_bare,    rebuilt_owned) \
+    STATE(RESTORING,  "to DIRTY: who gave it up gets it back", wait, wait, wait, wait,      no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   no,    no,           restored,   no,          no,          no,             no,            no,           rebuild_bare,    no)
 /* clang-format on */
 
 #endif

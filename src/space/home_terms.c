@@ -25,6 +25,15 @@ static void forget(struct home_step *step, uint8_t state)
     home_become(step, state);
 }
 
+/* A term before this one had not come to its end, of this block: what was remembered is yet. */
+static bool is_remembered(const struct home_step *step)
+{
+    uint8_t state = step->entry->state;
+
+    return state == SPACE_HOME_BARE || state == SPACE_HOME_AWAY || state == SPACE_HOME_RESTORING ||
+           (state == SPACE_HOME_DEMOTING && step->work->asker == SPACE_NOBODY);
+}
+
 /* Who has it, or had it last, by which right, and whether the bytes here are those it was given. */
 static void remember(struct home_step *step)
 {
@@ -37,12 +46,10 @@ static void remember(struct home_step *step)
     if (state == SPACE_HOME_CLAIMED) {
         owner = space_set_first(entry->seats);
         is_ours = false;
-    } else if (state != SPACE_HOME_BARE) {
-        bool is_fetched = state == SPACE_HOME_DEMOTING && work->asker == SPACE_NOBODY;
-
-        owner = space_set_first(is_fetched ? work->waits : entry->seats);
+    } else if (!is_remembered(step)) {
+        owner = space_set_first(entry->seats);
         owned = (struct space_epoch){.term = step->home->before, .count = entry->count};
-        is_ours = !is_fetched;
+        is_ours = true;
     }
     forget(step, SPACE_HOME_BARE);
     work->owner = owner;
@@ -73,12 +80,33 @@ enum space_result home_rebuild_sharing(struct home_step *step)
     return has_bytes ? home_rebuild(step) : home_rebuild_bare(step);
 }
 
+/* Nobody has it. Its epochs are of the new term, too. */
+enum space_result home_rebuild_gone(struct home_step *step)
+{
+    step->entry->count = 0;
+    return SPACE_DONE;
+}
+
+/* It was released, and did not hear so. */
+enum space_result home_claimed_gone(struct home_step *step)
+{
+    home_say(step, SPACE_CACHE_RELEASE, step->event->seat);
+    return SPACE_DONE;
+}
+
+/* What is claimed is of a right that an earlier term gave. */
+static bool is_earlier(const struct home_step *step)
+{
+    return step->event->epoch.term < step->home->term;
+}
+
 enum space_result home_claimed_shared(struct home_step *step)
 {
     struct space_entry *entry = step->entry;
     uint64_t known = entry->seats | step->work->left;
 
-    if (space_set_has(known, step->event->seat) || entry->holds == SPACE_HELD_ALONE) {
+    if (!is_earlier(step) || space_set_has(known, step->event->seat) ||
+        entry->holds == SPACE_HELD_ALONE) {
         return SPACE_REFUSED;
     }
     entry->seats |= space_bit(step->event->seat);
@@ -87,7 +115,8 @@ enum space_result home_claimed_shared(struct home_step *step)
 
 enum space_result home_claimed_dirty(struct home_step *step)
 {
-    if (step->entry->seats != 0 || space_set_has(step->work->left, step->event->seat)) {
+    if (!is_earlier(step) || step->entry->seats != 0 ||
+        space_set_has(step->work->left, step->event->seat)) {
         return SPACE_REFUSED;
     }
     step->entry->seats = space_bit(step->event->seat);
@@ -96,11 +125,21 @@ enum space_result home_claimed_dirty(struct home_step *step)
     return SPACE_DONE;
 }
 
+/* It was given to the home, or to another node that caches. */
+static bool is_given_to_another(const struct home_step *step)
+{
+    uint8_t whom = step->event->whom;
+
+    return whom == SPACE_NOBODY ||
+           (whom < SPACE_SEATS && whom != step->home->self && whom != step->event->seat);
+}
+
 enum space_result home_claimed_left(struct home_step *step)
 {
     struct space_work *work = step->work;
 
-    if (space_set_has(step->entry->seats | work->left, step->event->seat)) {
+    if (!is_earlier(step) || !is_given_to_another(step) ||
+        space_set_has(step->entry->seats | work->left, step->event->seat)) {
         return SPACE_REFUSED;
     }
     work->left |= space_bit(step->event->seat);
@@ -128,60 +167,129 @@ enum space_result home_rebuilt_owned(struct home_step *step)
     return SPACE_DONE;
 }
 
-/* Those who read it go on; one of them tells the home the bytes. */
+/*
+ * Those who read it go on; one of them tells the home the bytes. Until they are here others who
+ * have them keep them, and it is remembered who had it last: these bytes are as that one left them.
+ */
 static void fetch(struct home_step *step)
 {
     struct space_work *work = step->work;
     uint8_t first = space_set_first(step->entry->seats);
 
-    home_say_all(step, SPACE_CACHE_RELEASE, work->left);
-    home_end(step, SPACE_HOME_UNSHARED);
     home_say(step, SPACE_CACHE_FETCH_SHARED, first);
+    work->leaving = work->left;
+    work->left = 0;
+    work->leaver = work->left_to = 0;
+    work->left_by = (struct space_epoch){0};
+    if (work->owner == SPACE_NOBODY) {
+        work->owner = first;
+        work->owned = (struct space_epoch){.term = step->home->term};
+    }
     work->waits = space_bit(first);
     work->asker = SPACE_NOBODY;
     home_become(step, SPACE_HOME_DEMOTING);
 }
 
+/* What this one says it has is all that it has. */
+static bool is_known(const struct home_step *step, uint8_t seat)
+{
+    return space_set_has(step->home->members & ~step->home->anew, seat);
+}
+
+/* Nobody says that it has it. Of those that gave it up the one that had it by the latest right has
+ * the last bytes that are known of, unless that right is earlier than what the home remembers. */
+static bool has_leaver(const struct space_work *work)
+{
+    return work->owner != SPACE_NOBODY && work->leaver != SPACE_NOBODY &&
+           !space_epoch_is_before(work->left_by, work->owned);
+}
+
 /*
- * Nobody says that it has it. Of those that gave it up the one that had it by the latest right has
- * the last bytes, unless that right is earlier than what the home remembers; and it is the last
- * that had it, if it gave it to the home, which did not take it, or to a node that lives, and did
- * not take it: else that one would have said so. Of one that is gone nobody knows whether it took
- * and wrote it.
+ * And it is the last that had it, if it gave it to the home, which did not take it, or to a node
+ * that is known not to have taken it: else that one would have said so. Of one that is gone nobody
+ * knows whether it took and wrote it.
  */
 static bool may_restore(const struct home_step *step)
 {
     const struct space_work *work = step->work;
 
-    return work->owner != SPACE_NOBODY && work->leaver != SPACE_NOBODY &&
-           !space_epoch_is_before(work->left_by, work->owned) &&
-           (work->left_to == SPACE_NOBODY || space_set_has(step->home->members, work->left_to));
+    return has_leaver(work) && (work->left_to == SPACE_NOBODY || is_known(step, work->left_to));
 }
 
-/* Who had it last lives, and has nothing: what it was given, of the bytes here, never came. */
+/* Who had it last is known to have nothing: what it was given, of the bytes here, it never took, or
+ * never wrote. */
 static bool never_took(const struct home_step *step)
 {
     const struct space_work *work = step->work;
 
-    return work->is_ours && space_set_has(step->home->members, work->owner) &&
-           !space_set_has(work->left, work->owner);
+    return work->is_ours && !has_leaver(work) && is_known(step, work->owner);
+}
+
+/* Who may have the last bytes is gone, and may come back. */
+static bool is_away(const struct home_step *step)
+{
+    const struct space_work *work = step->work;
+    uint8_t last = has_leaver(work) ? work->left_to : work->owner;
+
+    return step->home->is_durable && last != SPACE_NOBODY &&
+           !space_set_has(step->home->members, last);
+}
+
+/* It has it, for all that the home knows, by the right that it says, until it has said GOT. */
+static void restore(struct home_step *step)
+{
+    struct space_work *work = step->work;
+
+    step->entry->seats = work->waits = space_bit(work->leaver);
+    home_say(step, SPACE_CACHE_RESTORE, work->leaver);
+    home_say_all(step, SPACE_CACHE_RELEASE, work->left & ~step->entry->seats);
+    work->owner = work->leaver;
+    work->owned = work->left_by;
+    work->is_ours = false;
+    work->left = 0;
+    home_become(step, SPACE_HOME_RESTORING);
+}
+
+/* Who has the bytes that are the last, if the one that is gone does not, keeps them. */
+static void leave_away(struct home_step *step)
+{
+    struct space_work *work = step->work;
+    uint64_t keeps = has_leaver(work) ? space_bit(work->leaver) : 0;
+
+    home_say_all(step, SPACE_CACHE_RELEASE, work->left & ~keeps);
+    if (keeps != 0) {
+        home_say(step, SPACE_CACHE_REFUSE, work->leaver);
+        step->out->sends[step->out->count - 1].why = SPACE_HOME_AWAY;
+    } else {
+        work->leaver = SPACE_NOBODY;
+    }
+    work->left = 0;
+    home_become(step, SPACE_HOME_AWAY);
 }
 
 enum space_result home_rebuilt_bare(struct home_step *step)
 {
-    struct space_entry *entry = step->entry;
-    struct space_work *work = step->work;
-
-    if (entry->seats != 0) {
+    if (step->entry->seats != 0) {
         fetch(step);
     } else if (may_restore(step)) {
-        entry->seats = space_bit(work->leaver);
-        home_say_all(step, SPACE_CACHE_RESTORE, entry->seats);
-        home_say_all(step, SPACE_CACHE_RELEASE, work->left & ~entry->seats);
-        home_end(step, SPACE_HOME_DIRTY);
+        restore(step);
+    } else if (!never_took(step) && is_away(step)) {
+        leave_away(step);
     } else {
-        home_say_all(step, SPACE_CACHE_RELEASE, work->left);
-        home_end(step, never_took(step) ? SPACE_HOME_UNSHARED : SPACE_HOME_LOST);
+        uint8_t state = never_took(step) ? SPACE_HOME_UNSHARED : SPACE_HOME_LOST;
+
+        home_say_all(step, SPACE_CACHE_RELEASE, step->work->left);
+        home_end(step, state);
     }
+    return SPACE_DONE;
+}
+
+/* What it claims from here on is of this term. */
+enum space_result home_restored(struct home_step *step)
+{
+    if (step->entry->seats != space_bit(step->event->seat) || !home_is_current(step)) {
+        return SPACE_REFUSED;
+    }
+    home_end(step, SPACE_HOME_DIRTY);
     return SPACE_DONE;
 }

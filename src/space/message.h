@@ -40,7 +40,7 @@ struct space_message {
     uint8_t event;
     uint8_t seat;  /* in: who sent it; out: whom it is to */
     uint8_t whom;  /* of a forward: who asked; of CLAIM_LEFT: who was given it, or SPACE_NOBODY */
-    uint8_t why;   /* of REFUSE: enum space_home_state: FREED or LOST */
+    uint8_t why;   /* of REFUSE: enum space_home_state: FREED, LOST or AWAY */
     uint32_t term; /* of the home, as the sender knows it */
     struct space_epoch epoch; /* of the right that it is about; of a grant: that it gives */
     uint32_t frame;           /* of who asked: where the bytes are to go */
@@ -70,7 +70,7 @@ static inline void space_out_init(struct space_out *out)
 enum space_result {
     SPACE_DONE,    /* a client has what it asked for; a message was taken */
     SPACE_WAITS,   /* a client has to wait; of EVICT: not now */
-    SPACE_GONE,    /* a client asks for a block that is free, or lost */
+    SPACE_GONE,    /* a client asks for a block that is free, lost or away */
     SPACE_STALE,   /* of an earlier term: it was not looked at */
     SPACE_REFUSED, /* nobody who keeps to the protocol says this now; nothing has changed */
 };

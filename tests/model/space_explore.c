@@ -426,7 +426,96 @@ static void all_may_crash(void **state)
     explore("2 nodes, 1 block, all crash", &with, 0);
 }
 
-/* Not all of it: as far as so many states go. */
+/* Nodes and the home are started on their logs, or nodes without; and what a log forgets it forgot.
+ */
+static void a_node_crashes_and_has_a_log(void **state)
+{
+    const struct rules with = {.caches = 2,
+                               .blocks = 1,
+                               .frames = 1,
+                               .crashes = 1,
+                               .restarts = 1,
+                               .logs = true,
+                               .forgets = true,
+                               .with = ALL_ACCESS | WITH_LANDINGS};
+
+    (void)state;
+    explore("2 nodes, 1 block, one crashes and has a log", &with, 1);
+}
+
+static void all_crash_and_have_logs(void **state)
+{
+    struct rules with = {.caches = 1,
+                         .blocks = 1,
+                         .frames = 1,
+                         .crashes = 1,
+                         .home_crashes = 1,
+                         .restarts = 1,
+                         .logs = true,
+                         .forgets = true,
+                         .with = ALL_ASKS | WITH_LANDINGS};
+
+    (void)state;
+    explore("1 node, 1 block, all crash and have logs", &with, 1);
+    with.forgets = false;
+    explore("1 node, 1 block, all crash, logs forget nothing", &with, 1);
+    with.caches = 2;
+    with.crashes = with.restarts = 2;
+    with.with = ALL_ACCESS | WITH_LANDINGS;
+    explore("2 nodes, 1 block, all crash, logs forget nothing", &with, 0);
+    with.forgets = true;
+    with.with = ALL_ASKS | WITH_LANDINGS;
+    explore("2 nodes, 1 block, all crash and have logs", &with, 0);
+}
+
+/* What a node gave up, and did not hear that it was taken, is freed or lost meanwhile. */
+static void links_break_of_what_is_freed(void **state)
+{
+    const struct rules with = {.caches = 1,
+                               .blocks = 1,
+                               .frames = 1,
+                               .breaks = 2,
+                               .with = ALL_ACCESS | WITH_FREES | WITH_LANDINGS};
+
+    (void)state;
+    explore("1 node, 1 block, its link breaks twice", &with, 1);
+}
+
+/* A term begins before what the last one said was heard: what is told to be somebody's again is
+ * lost with its link. */
+static void links_break_in_a_row(void **state)
+{
+    struct rules with = {.caches = 2,
+                         .blocks = 1,
+                         .frames = 1,
+                         .breaks = 2,
+                         .with = WITH_WRITES | WITH_EVICTIONS | WITH_LANDINGS};
+
+    (void)state;
+    explore("2 nodes that write and evict, 1 block, two links break", &with, 1);
+    with.with = ALL_ACCESS | WITH_ATOMICS | WITH_LANDINGS;
+    explore("2 nodes, 1 block, two links break", &with, 0);
+}
+
+/* What is far from the beginning where more can happen. */
+static void what_is_lost_and_away_is_asked_for(void **state)
+{
+    struct rules with = {.caches = 2,
+                         .blocks = 1,
+                         .frames = 1,
+                         .crashes = 1,
+                         .breaks = 1,
+                         .with = WITH_WRITES | WITH_LANDINGS};
+
+    (void)state;
+    explore("2 nodes that write, one crashes, a link breaks", &with, 1);
+    with.breaks = 0;
+    with.restarts = 1;
+    with.logs = with.forgets = true;
+    with.with = WITH_WRITES | WITH_ATOMICS | WITH_LANDINGS;
+    explore("2 nodes that write, one crashes and has a log", &with, 1);
+}
+
 static void two_clients_of_each_node(void **state)
 {
     const struct rules with = {
@@ -524,6 +613,11 @@ int main(void)
         cmocka_unit_test(a_link_breaks),
         cmocka_unit_test(one_of_three_nodes_crashes),
         cmocka_unit_test(all_may_crash),
+        cmocka_unit_test(links_break_of_what_is_freed),
+        cmocka_unit_test(links_break_in_a_row),
+        cmocka_unit_test(a_node_crashes_and_has_a_log),
+        cmocka_unit_test(all_crash_and_have_logs),
+        cmocka_unit_test(what_is_lost_and_away_is_asked_for),
         cmocka_unit_test(two_clients_of_each_node),
         cmocka_unit_test(three_nodes_and_two_blocks),
         cmocka_unit_test(no_row_is_unreachable),

@@ -11,7 +11,7 @@
 #include "space_world.h"
 #include "support/support.h"
 
-#define TERMS  4u
+#define TERMS  6u
 #define COUNTS 256u
 
 /* One way to name nodes and blocks: who is at a place, and at which place somebody is. */
@@ -82,6 +82,10 @@ static void walk_term(struct stream *stream)
     PUT(now.term.home.remembers, now.term.home.remembers);
     PUT(now.term.waits, places_of(stream, now.term.waits));
     PUT(now.term.is_open, now.term.is_open);
+    PUT(now.term.home.anew, places_of(stream, now.term.home.anew));
+    PUT(now.restarts, now.restarts);
+    PUT(now.is_reset, now.is_reset);
+    PUT(now.is_lossy, now.is_lossy);
     PUT(now.dead, places_of(stream, now.dead));
     PUT(now.unseen, places_of(stream, now.unseen));
     PUT(now.crashes, now.crashes);
@@ -129,6 +133,32 @@ static void walk_entry(struct stream *stream, uint32_t block)
     PUT(entry->holds, entry->holds);
     PUT(now.home_last[block], now.home_last[block]);
     walk_work(stream, block);
+    if (rules.logs) {
+        struct home_log *log = &now.home_logs[block];
+
+        PUT(log->state, log->state);
+        PUT(log->is_last, log->is_last);
+        PUT(log->owner, place_of(stream, log->owner));
+        PUT(log->is_ours, log->is_ours);
+        PUT(log->term, log->term);
+        PUT(log->count, count_of(stream, block, log->term, log->count));
+    }
+}
+
+static void walk_copy_log(struct stream *stream, uint32_t node, uint32_t block)
+{
+    struct copy_log *log = &now.copy_logs[node - 1][block];
+
+    if (!rules.logs) {
+        return;
+    }
+    PUT(log->is_here, log->is_here);
+    PUT(log->is_last, log->is_last);
+    PUT(log->handed_to,
+        log->handed_to == 0 ? 0 : place_of(stream, (uint8_t)(log->handed_to - 1)) + 1);
+    PUT(log->is_logged, log->is_logged);
+    PUT(log->term, log->term);
+    PUT(log->count, count_of(stream, block, log->term, log->count));
 }
 
 static void walk_line(struct stream *stream, uint32_t node, uint32_t block)
@@ -139,6 +169,7 @@ static void walk_line(struct stream *stream, uint32_t node, uint32_t block)
     PUT(frame->is_last, frame->is_last);
     PUT(frame->used, frame->used == 0 ? 0 : stream->naming->block_places[frame->used - 1] + 1);
     PUT(line->state, line->state);
+    PUT(line->is_away, line->is_away);
     PUT(line->wants_read, line->wants_read);
     PUT(line->wants_write, line->wants_write);
     PUT(line->holds, line->holds);
@@ -206,6 +237,7 @@ static void walk_node(struct stream *stream, uint32_t node)
         PUT(member->cache.self, place_of(stream, member->cache.self));
         PUT(member->cache.is_open, member->cache.is_open);
         PUT(member->writes, member->writes);
+        PUT(now.since[node], now.since[node]);
         PUT(member->has_claimed, member->has_claimed);
     }
     for (uint32_t b = 0; b < rules.blocks; b++) {
@@ -216,6 +248,7 @@ static void walk_node(struct stream *stream, uint32_t node)
             walk_entry(stream, block);
         } else {
             walk_line(stream, node, block);
+            walk_copy_log(stream, node, block);
         }
     }
     for (uint32_t n = 0; n <= rules.caches; n++) {
@@ -272,8 +305,10 @@ static void find_counts(uint8_t counts[BLOCKS][TERMS][COUNTS])
         note_counts(seen, most, b, now.term.home.term, now.entries[b].count);
         note_counts(seen, most, b, now.works[b].owned.term, now.works[b].owned.count);
         note_counts(seen, most, b, now.works[b].left_by.term, now.works[b].left_by.count);
+        note_counts(seen, most, b, now.home_logs[b].term, now.home_logs[b].count);
         for (uint32_t n = 0; n < rules.caches; n++) {
             note_counts(seen, most, b, now.lines[n][b].epoch.term, now.lines[n][b].epoch.count);
+            note_counts(seen, most, b, now.copy_logs[n][b].term, now.copy_logs[n][b].count);
         }
     }
     for (uint32_t from = 0; from <= rules.caches; from++) {
@@ -403,6 +438,7 @@ void world_load(const uint8_t *bytes)
     memset(&now, 0, sizeof(now));
     walk(&stream);
     now.term.home.self = HOME;
+    now.term.home.is_durable = rules.logs;
     for (uint32_t n = 0; n < rules.caches; n++) {
         now.members[n].cache.home = HOME;
     }

@@ -76,9 +76,30 @@ static void forget_notes(uint32_t block)
     }
 }
 
+/* Of a write: before it is applied. */
+static void log_write(uint32_t node, uint32_t block)
+{
+    now.home_logs[block].is_last = 0;
+    for (uint32_t c = 0; c < CACHES; c++) {
+        now.copy_logs[c][block].is_last = 0;
+    }
+    if (node == HOME) {
+        now.home_logs[block].is_last = rules.logs;
+    } else if (rules.logs) {
+        const struct space_line *line = line_of(node, block);
+
+        now.copy_logs[node - 1][block] = (struct copy_log){.is_here = 1,
+                                                           .is_logged = 1,
+                                                           .is_last = 1,
+                                                           .term = (uint8_t)line->epoch.term,
+                                                           .count = (uint8_t)line->epoch.count};
+    }
+}
+
 /* Somebody writes: all other bytes are old now. */
 static void write_bytes(uint32_t node, uint32_t block)
 {
+    log_write(node, block);
     claim_unlent(node, node == HOME ? (uint8_t)block : (uint8_t)line_of(node, block)->frame, true,
                  "bytes change while a WRITE reads them");
     now.home_last[block] = 0;
@@ -153,7 +174,7 @@ static void push(uint32_t from, uint32_t to, const struct note *note)
 {
     struct channel *channel = &now.channels[from][to];
 
-    if (is_dead(to) || is_down(from, to)) {
+    if (is_dead(to) || is_down(from, to) || note->term < now.since[to]) {
         return;
     }
     world_claim(channel->count < DEPTH, "a channel is full");
@@ -243,10 +264,69 @@ static uint8_t free_frame(uint32_t node, uint32_t block)
     return now.frames[node - 1][frame].used == 0 ? frame : NO_FRAME;
 }
 
+static void log_line(uint32_t node, uint32_t block, const struct space_line *before,
+                     const struct space_message *message)
+{
+    struct copy_log *log = &now.copy_logs[node - 1][block];
+    const struct frame *frame = &now.frames[node - 1][rules.frames == 1 ? 0 : block];
+    struct space_log_needs needs;
+
+    space_log_of_line(&now.members[node - 1].cache, before, line_of(node, block), message,
+                      log->is_logged != 0, &needs);
+    for (uint32_t n = 0; n < needs.count; n++) {
+        const struct space_log_record *record = &needs.records[n];
+
+        if (record->kind == SPACE_LOG_LEFT) {
+            log->is_logged = 0;
+            log->is_here = log->is_here && !rules.forgets;
+            continue;
+        }
+        if (record->kind == SPACE_LOG_COPY) {
+            *log = (struct copy_log){.is_here = 1, .is_logged = 1, .is_last = frame->is_last};
+        }
+        log->handed_to = record->kind == SPACE_LOG_HANDED ? (uint8_t)(record->seat + 1) : 0;
+        log->term = (uint8_t)record->epoch.term;
+        log->count = (uint8_t)record->epoch.count;
+    }
+    if (log->is_logged == 0 && !log->is_here) {
+        *log = (struct copy_log){0};
+    }
+}
+
+static void log_home(uint32_t block, const struct space_entry *before,
+                     const struct space_work *work_before, const struct space_message *message)
+{
+    struct home_log *log = &now.home_logs[block];
+    struct space_log_needs needs;
+
+    space_log_of_home(&now.term.home, before, work_before, &now.entries[block], &now.works[block],
+                      message, &needs);
+    for (uint32_t n = 0; n < needs.count; n++) {
+        const struct space_log_record *record = &needs.records[n];
+
+        switch (record->kind) {
+        case SPACE_LOG_FREE: *log = (struct home_log){.state = SPACE_LOG_IS_FREE}; break;
+        case SPACE_LOG_LOST: *log = (struct home_log){.state = SPACE_LOG_IS_LOST}; break;
+        case SPACE_LOG_ALLOC: *log = (struct home_log){.state = SPACE_LOG_IS_HERE}; break;
+        case SPACE_LOG_BACK:
+            *log = (struct home_log){.state = SPACE_LOG_IS_HERE, .is_last = now.home_last[block]};
+            break;
+        default:
+            *log = (struct home_log){.state = SPACE_LOG_IS_OWNED,
+                                     .is_last = log->is_last,
+                                     .owner = record->seat,
+                                     .is_ours = record->is_ours,
+                                     .term = (uint8_t)record->epoch.term,
+                                     .count = (uint8_t)record->epoch.count};
+            break;
+        }
+    }
+}
+
 static enum space_result step_cache(uint32_t node, uint32_t block,
                                     const struct space_message *message)
 {
-    struct space_line *line = line_of(node, block);
+    struct space_line *line = line_of(node, block), old;
     uint8_t before = line->state;
     struct space_out out;
     enum space_result result;
@@ -254,10 +334,14 @@ static enum space_result step_cache(uint32_t node, uint32_t block,
     if (before == SPACE_CACHE_INVALID) {
         line->frame = rules.frames == 1 ? 0 : block;
     }
+    old = *line;
     result = space_cache_step(&now.members[node - 1].cache, line, message, &out);
     world_claim(result != SPACE_REFUSED, "a cache refuses what nobody may say");
     if (result != SPACE_STALE) {
         world_cache_rows[before][message->event] |= 1u << line->state;
+        if (rules.logs) {
+            log_line(node, block, &old, message);
+        }
     }
     if (!space_line_has_frame(line)) {
         line->frame = 0;
@@ -268,7 +352,9 @@ static enum space_result step_cache(uint32_t node, uint32_t block,
 
 static enum space_result step_home(uint32_t block, const struct space_message *message)
 {
-    uint8_t before = now.entries[block].state;
+    struct space_entry old = now.entries[block];
+    struct space_work old_work = now.works[block];
+    uint8_t before = old.state;
     struct space_out out;
     enum space_result result =
         space_home_step(&now.term.home, &now.entries[block], &now.works[block], message, &out);
@@ -276,6 +362,9 @@ static enum space_result step_home(uint32_t block, const struct space_message *m
     world_claim(result != SPACE_REFUSED, "a home refuses what nobody may say");
     if (result != SPACE_STALE) {
         world_home_rows[before][message->event] |= 1u << now.entries[block].state;
+        if (rules.logs) {
+            log_home(block, &old, &old_work, message);
+        }
     }
     carry_home(block, &out);
     return result;
@@ -383,7 +472,9 @@ static void wish(uint32_t node, uint32_t block, uint8_t what)
         cache_client(node, block, what);
     } else {
         world_claim(now.entries[block].state == SPACE_HOME_LOST ||
-                        now.entries[block].state == SPACE_HOME_FREED,
+                        now.entries[block].state == SPACE_HOME_AWAY ||
+                        now.entries[block].state == SPACE_HOME_FREED ||
+                        (node != HOME && line_of(node, block)->is_away),
                     "a block that is there is gone");
     }
 }
@@ -506,10 +597,14 @@ static void open_term(void)
 {
     for (uint32_t b = 0; b < rules.blocks; b++) {
         struct space_message message = here(HOME, SPACE_HOME_REBUILT);
+        uint8_t before = now.entries[b].state;
 
         (void)step_home(b, &message);
         world_claim(now.entries[b].state != SPACE_HOME_LOST || !is_somewhere(b),
                     "what is there is lost");
+        world_claim(before == SPACE_HOME_LOST || now.entries[b].state != SPACE_HOME_LOST ||
+                        !rules.logs || now.is_lossy,
+                    "what logs have is lost");
         world_claim(now.entries[b].state != SPACE_HOME_LOST || rules.crashes > 0 ||
                         rules.home_crashes > 0,
                     "what nobody died of is lost");
@@ -581,9 +676,33 @@ static void crash(uint32_t node)
     memset(now.frames[node - 1], 0, sizeof(now.frames[0]));
     memset(now.clients[node], 0, sizeof(now.clients[0]));
     memset(&now.members[node - 1], 0, sizeof(now.members[0]));
+    now.since[node] = 0;
 }
 
-/* It is there again at once, and has nothing. */
+/* What the home's log says of a block, as it is before a term begins. */
+static void recover_block(uint32_t block)
+{
+    const struct home_log *log = &now.home_logs[block];
+    struct space_work *work = &now.works[block];
+    static const uint8_t states[] = {
+        [SPACE_LOG_IS_FREE] = SPACE_HOME_FREED,
+        [SPACE_LOG_IS_HERE] = SPACE_HOME_UNSHARED,
+        [SPACE_LOG_IS_OWNED] = SPACE_HOME_BARE,
+        [SPACE_LOG_IS_LOST] = SPACE_HOME_LOST,
+    };
+
+    now.home_last[block] = log->is_last;
+    now.entries[block].state = states[log->state];
+    if (log->state == SPACE_LOG_IS_OWNED) {
+        work->owner = log->owner;
+        work->is_ours = log->is_ours != 0;
+        work->owned = (struct space_epoch){log->term, log->count};
+    } else {
+        memset(work, 0, sizeof(*work));
+    }
+}
+
+/* It is there again at once, and has nothing, or what its log has. */
 static void crash_home(void)
 {
     lose_sources(HOME);
@@ -597,8 +716,60 @@ static void crash_home(void)
     for (uint32_t b = 0; b < rules.blocks; b++) {
         now.entries[b] = (struct space_entry){.state = SPACE_HOME_BARE};
         now.works[b].asker = now.works[b].owner = now.works[b].leaver = SPACE_NOBODY;
+        if (rules.logs) {
+            recover_block(b);
+        }
     }
-    begin_term(false);
+    now.is_reset = 1;
+    begin_term(rules.logs);
+}
+
+/* What it had is as what it had given up: whether another has it nobody knows here. */
+static void recover_line(uint32_t node, uint32_t block)
+{
+    const struct copy_log *log = &now.copy_logs[node - 1][block];
+    uint8_t frame = rules.frames == 1 ? 0 : (uint8_t)block;
+
+    if (!log->is_here) {
+        return;
+    }
+    *line_of(node, block) = (struct space_line){
+        .state = log->handed_to != 0 ? SPACE_CACHE_HANDED : SPACE_CACHE_WRITING_BACK,
+        .handed_to = log->handed_to != 0 ? (uint8_t)(log->handed_to - 1) : 0,
+        .epoch = {log->term, log->count},
+        .frame = frame,
+    };
+    now.frames[node - 1][frame] =
+        (struct frame){.used = (uint8_t)(block + 1), .is_last = log->is_last};
+    now.copy_logs[node - 1][block].is_logged = 1;
+}
+
+/* A node that crashed is there again, on its log or without. */
+static void restart(uint32_t node, bool has_log)
+{
+    for (uint32_t n = 0; n < NODES; n++) {
+        destroy(n, node);
+        destroy(node, n);
+    }
+    now.dead &= (uint8_t) ~(1u << node);
+    now.restarts--;
+    now.members[node - 1].cache = (struct space_cache){.self = (uint8_t)node, .home = HOME};
+    if (!has_log) {
+        memset(now.copy_logs[node - 1], 0, sizeof(now.copy_logs[0]));
+        now.term.home.anew |= space_bit((uint8_t)node);
+        now.is_lossy = 1;
+    }
+    for (uint32_t b = 0; b < rules.blocks; b++) {
+        recover_line(node, b);
+    }
+    for (uint32_t n = 1; n < NODES; n++) {
+        if (is_dead(n)) {
+            destroy(n, HOME);
+        }
+    }
+    now.is_reset = 0;
+    now.since[node] = (uint8_t)(now.term.home.term + 1);
+    begin_term(true);
 }
 
 static void break_link(uint8_t a, uint8_t b)
@@ -617,6 +788,7 @@ static void view(void)
             destroy(n, HOME);
         }
     }
+    now.is_reset = 0;
     begin_term(true);
 }
 
@@ -699,7 +871,7 @@ static uint32_t find_term(uint32_t to)
 
     for (uint32_t n = 0; n < channel->count; n++) {
         if (channel->notes[n].is_term && channel->notes[n].event == SPACE_TERM_TERM &&
-            !now.term.home.remembers) {
+            now.is_reset) {
             return n;
         }
     }
@@ -725,6 +897,7 @@ void world_do(const struct event *event)
     case EVENT_CRASH: crash(event->a); break;
     case EVENT_CRASH_HOME: crash_home(); break;
     case EVENT_BREAK: break_link(event->a, event->b); break;
+    case EVENT_RESTART: restart(event->a, event->c != 0); break;
     case EVENT_DELIVER: deliver(event->a, event->b); break;
     case EVENT_LAND: land_first(event->a, event->b); break;
     case EVENT_VIEW: view(); break;
@@ -743,6 +916,8 @@ void world_begin(void)
     now.term.home =
         (struct space_home){.term = 1, .self = HOME, .members = members(), .remembers = true};
     now.term.is_open = true;
+    now.term.home.is_durable = rules.logs;
+    now.restarts = rules.restarts;
     now.crashes = rules.crashes;
     now.home_crashes = rules.home_crashes;
     now.breaks = rules.breaks;
@@ -752,6 +927,7 @@ void world_begin(void)
     }
     for (uint32_t b = 0; b < rules.blocks; b++) {
         now.home_last[b] = 1;
+        now.home_logs[b] = (struct home_log){.state = SPACE_LOG_IS_HERE, .is_last = rules.logs};
     }
 }
 
@@ -811,7 +987,7 @@ static void list_issued(struct event *events, uint32_t *count)
                 add(events, count, EVENT_EVICT, n, b, 0);
             }
         }
-        if (with(WITH_FREES) && now.entries[b].state == SPACE_HOME_FREED &&
+        if (with(WITH_FREES) && now.entries[b].state == SPACE_HOME_FREED && now.term.is_open &&
             now.clients[HOME][b].wishes[0] == 0) {
             add(events, count, EVENT_ALLOC, HOME, b, 0);
         }
@@ -819,6 +995,14 @@ static void list_issued(struct event *events, uint32_t *count)
     for (uint32_t n = 1; n <= rules.caches && now.crashes > 0; n++) {
         if (!is_dead(n)) {
             add(events, count, EVENT_CRASH, n, 0, 0);
+        }
+    }
+    for (uint32_t n = 1; n <= rules.caches && now.restarts > 0; n++) {
+        if (is_dead(n) && (now.unseen >> n & 1) == 0) {
+            add(events, count, EVENT_RESTART, n, 0, 0);
+            if (rules.logs) {
+                add(events, count, EVENT_RESTART, n, 0, 1);
+            }
         }
     }
     for (uint32_t n = 0; n <= rules.caches && now.breaks > 0 && !is_any_down(); n++) {
@@ -947,11 +1131,13 @@ bool world_is_quiet(void)
             if (clients->wishes[0] != 0 || clients->readers > 0 || clients->is_alone) {
                 return false;
             }
-            if (line != NULL && line->state != SPACE_CACHE_INVALID &&
-                line->state != SPACE_CACHE_SHARED && line->state != SPACE_CACHE_DIRTY) {
+            if (line != NULL && now.entries[b].state != SPACE_HOME_AWAY &&
+                line->state != SPACE_CACHE_INVALID && line->state != SPACE_CACHE_SHARED &&
+                line->state != SPACE_CACHE_DIRTY) {
                 return false;
             }
-            if (n == HOME && !space_work_is_idle(&now.entries[b], &now.works[b])) {
+            if (n == HOME && now.entries[b].state != SPACE_HOME_AWAY &&
+                !space_work_is_idle(&now.entries[b], &now.works[b])) {
                 return false;
             }
         }
@@ -1026,6 +1212,9 @@ void world_print(const struct event *event)
     case EVENT_CRASH_HOME: print_message("#   the home crashes, and is there again\n"); break;
     case EVENT_BREAK:
         print_message("#   the link of %s and node %u breaks\n", node, event->b);
+        break;
+    case EVENT_RESTART:
+        print_message("#   %s is there again, %s its log\n", node, event->c ? "on" : "without");
         break;
     case EVENT_DELIVER:
         print_note(&now.channels[event->a][event->b].notes[0], event->a, event->b, "takes");

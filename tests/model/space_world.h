@@ -17,6 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "space/log_rules.h"
+#include "space/log_state.h"
 #include "space/term.h"
 
 #define CACHES  3u
@@ -44,6 +46,9 @@ struct rules {
     uint16_t with;
     uint8_t clients;                       /* of each node, that wait at once */
     uint8_t crashes, home_crashes, breaks; /* how often each may happen */
+    uint8_t restarts;                      /* of nodes that crashed */
+    bool logs;    /* nodes and the home have one, and are started on it; a node may lose it */
+    bool forgets; /* that a copy is not needed any more is durable; else it never is */
 };
 
 enum bytes_state {
@@ -75,6 +80,19 @@ struct frame {
     uint8_t is_last; /* the bytes in it are the last that were written */
 };
 
+/* What a log says of a block, at a node that had it and at its home; and whether the bytes there
+ * are the last that were written. What a step says leaves once its records are durable: so they are
+ * at once, and a message that is lost stands for those that were not. */
+struct copy_log {
+    uint8_t is_here, is_last, handed_to, term, count; /* handed_to: plus one */
+    uint8_t is_logged;                                /* as the node knows */
+};
+
+struct home_log {
+    uint8_t state; /* enum space_log_block_state */
+    uint8_t is_last, owner, is_ours, term, count;
+};
+
 /* Clients, as the world knows them: who has what, told apart from what the steps believe. */
 struct clients {
     uint8_t wishes[CLIENTS]; /* events that wait, plus one, in the order in which they came */
@@ -96,7 +114,13 @@ struct world {
     uint8_t dead;    /* bits of nodes, */
     uint8_t unseen;  /* and of those, who is a member by the home's view */
     uint8_t down[2]; /* two nodes whose link broke, until the home's next term; the same: none */
-    uint8_t crashes, home_crashes, breaks; /* left */
+    uint8_t crashes, home_crashes, breaks, restarts; /* left */
+    struct copy_log copy_logs[CACHES][BLOCKS];
+    struct home_log home_logs[BLOCKS];
+    uint8_t is_reset;     /* what the home said before it was started anew may be lost */
+    uint8_t is_lossy;     /* a node lost its log */
+    uint8_t since[NODES]; /* the term in which a node was started: nothing of an earlier one goes
+                             there */
 };
 
 enum event_kind {
@@ -106,7 +130,8 @@ enum event_kind {
     EVENT_ALLOC,  /* -, block */
     EVENT_CRASH,  /* node */
     EVENT_CRASH_HOME,
-    EVENT_BREAK, /* node, node: a link, and all that is on its way there is lost */
+    EVENT_BREAK,   /* node, node: a link, and all that is on its way there is lost */
+    EVENT_RESTART, /* node, -, with its log: one that crashed */
     /* From here on what comes by itself. */
     EVENT_DELIVER, /* from, to */
     EVENT_LAND,    /* from, to: the first that has not landed */

@@ -203,9 +203,11 @@ static struct block block_in(uint8_t state)
     case SPACE_HOME_SHARING: set_busy(&block, SPACE_HOME_ASK_READ, owner, owner | asker); break;
     case SPACE_HOME_GRANTING: set_busy(&block, SPACE_HOME_ASK_WRITE, owner | asker, owner); break;
     case SPACE_HOME_PASSING: set_busy(&block, SPACE_HOME_ASK_WRITE, owner, asker); break;
+    case SPACE_HOME_RESTORING: set_busy(&block, 0, owner, owner); break;
     default: break;
     }
-    if (state == SPACE_HOME_REBUILDING || state == SPACE_HOME_BARE || state == SPACE_HOME_CLAIMED) {
+    if (state == SPACE_HOME_REBUILDING || state == SPACE_HOME_BARE || state == SPACE_HOME_CLAIMED ||
+        state == SPACE_HOME_AWAY || state == SPACE_HOME_RESTORING) {
         block.work.asker = block.work.owner = block.work.leaver = SPACE_NOBODY;
     }
     return block;
@@ -366,11 +368,37 @@ static void two_do_not_claim_a_block_alone(void **state)
     struct space_message message = to_home(SPACE_HOME_CLAIM_DIRTY, OTHER);
 
     (void)state;
+    message.epoch.term = TERM - 1;
     claim_home_refuses(SPACE_HOME_CLAIMED, &message);
     message.event = SPACE_HOME_CLAIM_SHARED;
     claim_home_refuses(SPACE_HOME_CLAIMED, &message);
     message = to_home(SPACE_HOME_CLAIM_LEFT, OWNER);
+    message.epoch.term = TERM - 1;
     claim_home_refuses(SPACE_HOME_CLAIMED, &message);
+}
+
+/* All rights of this term are yet to be given; and who gave a block away gave it to somebody. */
+static void nobody_claims_what_was_not_given(void **state)
+{
+    static const uint8_t claims[] = {SPACE_HOME_CLAIM_SHARED, SPACE_HOME_CLAIM_DIRTY,
+                                     SPACE_HOME_CLAIM_LEFT};
+    static const uint8_t nodes[] = {HOME, OTHER, SPACE_SEATS, SPACE_NOBODY - 1};
+    struct space_message message;
+
+    (void)state;
+    for (uint32_t n = 0; n < sizeof(claims); n++) {
+        message = to_home(claims[n], OTHER);
+        message.whom = SPACE_NOBODY;
+        claim_home_refuses(SPACE_HOME_BARE, &message);
+        message.epoch.term = TERM + 1;
+        claim_home_refuses(SPACE_HOME_BARE, &message);
+    }
+    for (uint32_t n = 0; n < sizeof(nodes); n++) {
+        message = to_home(SPACE_HOME_CLAIM_LEFT, OTHER);
+        message.epoch.term = TERM - 1;
+        message.whom = nodes[n];
+        claim_home_refuses(SPACE_HOME_BARE, &message);
+    }
 }
 
 /* ---- anything ------------------------------------------------------------- */
@@ -501,6 +529,7 @@ int main(void)
         cmocka_unit_test(a_home_is_not_asked_twice),
         cmocka_unit_test(a_home_gives_nobody_what_it_has),
         cmocka_unit_test(two_do_not_claim_a_block_alone),
+        cmocka_unit_test(nobody_claims_what_was_not_given),
         cmocka_unit_test(a_home_is_valid_whatever_comes),
         cmocka_unit_test(a_cache_is_valid_whatever_comes),
         cmocka_unit_test(a_term_is_claimed_once_by_each_member),
