@@ -163,9 +163,9 @@ void space_consumer_wake(struct space_consumer *consumer)
 
     /* Between what was told and the look; the sleeper's stands the other way round. */
     shared_fence();
-    if (shared_load_relaxed(&window->asleep.value) != 0 &&
-        shared_exchange(&window->asleep.value, 0) != 0) {
-        (void)shared_fetch_add(&window->news.value, 1);
+    if (shared_load_relaxed(&window->asleep.value) == (consumer->news | 1)) {
+        consumer->news += 2;
+        shared_store_relaxed(&window->news.value, consumer->news);
         (void)futex_wake(&window->news.value, 1);
     }
 }

@@ -17,8 +17,8 @@ static bool lay_out(enum space_view_kind kind, uint64_t count, uint32_t block_by
 
     if (block_bytes < LIMIT_SPACE_BLOCK_MIN || block_bytes > LIMIT_SPACE_BLOCK_BYTES ||
         !is_pow2(block_bytes) || count == 0 ||
-        count > (kind == SPACE_VIEW_CACHE ? LIMIT_SPACE_SETS
-                                          : LIMIT_SPACE_HOME_BYTES / block_bytes)) {
+        count >
+            (kind == SPACE_VIEW_CACHE ? LIMIT_SPACE_SETS : LIMIT_SPACE_HOME_BYTES / block_bytes)) {
         return false;
     }
     layout->heads = SPACE_VIEW_PAGE;

@@ -39,8 +39,8 @@ enum space_view_kind {
 struct space_view_header {
     uint64_t magic;
     uint32_t version;
-    uint32_t kind;         /* enum space_view_kind */
-    uint32_t block_bytes;  /* a power of two */
+    uint32_t kind;        /* enum space_view_kind */
+    uint32_t block_bytes; /* a power of two */
     uint32_t reserved;
     uint64_t count;        /* sets; blocks */
     uint64_t first;        /* home memory: the address of its first block */
@@ -209,9 +209,9 @@ static inline void space_bytes_store(_Atomic uint64_t *words, uint32_t offset, c
 /* ---- the lane's side ------------------------------------------------------ */
 
 /*
- * From here on nobody ends a read of these bytes: they may be given up, or changed. Before a message
- * leaves that lets somebody else write, the block or these bytes, space_view_fence; once for as many
- * as one likes.
+ * From here on nobody ends a read of these bytes: they may be given up, or changed. Before a
+ * message leaves that lets somebody else write, the block or these bytes, space_view_fence; once
+ * for as many as one likes.
  */
 static inline void space_word_hide(_Atomic uint64_t *word)
 {
@@ -237,7 +237,8 @@ static inline void space_view_fence(void)
     shared_fence();
 }
 
-/* Writes to a block that may be read, and that this node may write. It can be read again at once. */
+/* Writes to a block that may be read, and that this node may write. It can be read again at once.
+ */
 static inline void space_word_change(_Atomic uint64_t *word, _Atomic uint64_t *bytes,
                                      uint32_t offset, const void *from, uint32_t length)
 {

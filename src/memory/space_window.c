@@ -160,7 +160,7 @@ uint32_t space_producer_begin_sleep(struct space_producer *producer)
 {
     uint32_t news = shared_load_relaxed(&producer->window->news.value);
 
-    shared_store_relaxed(&producer->window->asleep.value, 1);
+    shared_store_relaxed(&producer->window->asleep.value, news | 1);
     shared_fence();
     return news;
 }

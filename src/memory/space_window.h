@@ -31,8 +31,8 @@
  */
 enum space_record_kind {
     SPACE_RECORD_WRITE = 1, /* length bytes follow */
-    SPACE_RECORD_FENCE,     /* what writes, behind it, is not carried out before what does, before it */
-    SPACE_RECORD_UNLOCK,    /* after all that is before it */
+    SPACE_RECORD_FENCE, /* what writes, behind it, is not carried out before what does, before it */
+    SPACE_RECORD_UNLOCK, /* after all that is before it */
     /* These are answered, and a space_ask follows their heads; a thread has one at a time. */
     SPACE_RECORD_READ, /* length bytes */
     SPACE_RECORD_ADD,  /* operand: what to add; the value: what was there; so of the next two */
@@ -103,15 +103,15 @@ struct space_failure {
 };
 
 struct space_window {
-    struct space_place tail;       /* client: bytes of records, ever */
-    struct space_flag asleep;      /* client: 1: it sleeps on `news`, or is about to */
+    struct space_place tail;  /* client: bytes of records, ever */
+    struct space_flag asleep; /* client: the news it sleeps on, or is about to, and 1; 0: none */
     struct space_place hint_count; /* client: hints, ever */
-    struct space_place head;       /* lane: bytes of records carried out, and all before them, ever */
-    struct space_flag news;        /* lane: counts up when it wakes who sleeps */
-    struct space_reply reply;      /* lane */
-    struct space_failure failure;  /* lane */
+    struct space_place head;  /* lane: bytes of records carried out, and all before them, ever */
+    struct space_flag news;   /* lane: even; another when it wakes who sleeps */
+    struct space_reply reply; /* lane */
+    struct space_failure failure; /* lane */
     uint8_t reserved[4096 - 7 * 128 - 8 * LIMIT_SPACE_HINTS];
-    _Atomic uint64_t hints[LIMIT_SPACE_HINTS]; /* client: space << 32 | frame */
+    _Atomic uint64_t hints[LIMIT_SPACE_HINTS];                 /* client: space << 32 | frame */
     _Atomic uint64_t reply_bytes[LIMIT_SPACE_BLOCK_BYTES / 8]; /* lane */
     _Atomic uint64_t ring[LIMIT_SPACE_RING_BYTES / 8];         /* client; DONE: lane */
 };
@@ -278,6 +278,7 @@ struct space_consumer {
     uint32_t first;    /* number of the oldest record that is not carried out */
     uint32_t next;     /* of the next one */
     uint32_t failures; /* told */
+    uint32_t news;
     struct space_taken records[LIMIT_SPACE_TAKEN];
 };
 
@@ -320,8 +321,8 @@ void space_consumer_tell(struct space_consumer *consumer);
 
 /*
  * Answers an ask, which is done by that: all that is done is told before the answer, so that what
- * the thread reads next is not under an own write that was before it. bytes, length: of a READ; else
- * NULL, 0.
+ * the thread reads next is not under an own write that was before it. bytes, length: of a READ;
+ * else NULL, 0.
  */
 void space_consumer_reply(struct space_consumer *consumer, const struct space_record *record,
                           nigh_status status, uint64_t value, const void *bytes, uint32_t length);
@@ -330,7 +331,7 @@ void space_consumer_reply(struct space_consumer *consumer, const struct space_re
 void space_consumer_fail(struct space_consumer *consumer, const struct space_record *record,
                          nigh_status status);
 
-/* Wakes the thread if it sleeps: once after any number of done and reply. */
+/* Wakes the thread if it sleeps, once a sleep: after any number of done and reply. */
 void space_consumer_wake(struct space_consumer *consumer);
 
 /* Copies out the hints that were left since the last call and are not overwritten; returns how
