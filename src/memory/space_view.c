@@ -50,12 +50,14 @@ static void fill(struct space_view *view, void *memory, const struct space_view_
         .bytes = (_Atomic uint64_t *)(void *)(base + header->bytes_offset),
         .count = header->count,
         .first = header->first,
+        .mask = header->block_bytes - 1,
         .shift = (uint32_t)__builtin_ctz(header->block_bytes),
     };
     if (header->kind == SPACE_VIEW_CACHE) {
         view->sets = (struct space_set *)heads;
     } else {
         view->words = (_Atomic uint64_t *)heads;
+        view->span = header->count * header->block_bytes;
     }
 }
 
@@ -112,4 +114,82 @@ nigh_status space_view_open(void *memory, uint64_t memory_bytes, enum space_view
     }
     fill(view, memory, &header);
     return NIGH_OK;
+}
+
+void space_bytes_load_any(_Atomic uint64_t *words, uint32_t offset, void *out, uint32_t length)
+{
+    _Atomic uint64_t *word = words + offset / 8;
+    uint32_t skip = offset % 8;
+    uint8_t *to = (uint8_t *)out;
+
+    if (skip != 0) {
+        uint32_t count = min_u32(8 - skip, length);
+        uint64_t value = shared_load_relaxed(word++);
+
+        memcpy(to, (const uint8_t *)&value + skip, count);
+        to += count;
+        length -= count;
+    }
+    for (; length >= 8; length -= 8, to += 8) {
+        uint64_t value = shared_load_relaxed(word++);
+
+        memcpy(to, &value, 8);
+    }
+    if (length > 0) {
+        uint64_t value = shared_load_relaxed(word);
+
+        memcpy(to, &value, length);
+    }
+}
+
+/* Some bytes of one word. */
+static void store_part(_Atomic uint64_t *word, uint32_t skip, const void *from, uint32_t count)
+{
+    uint64_t value = shared_load_relaxed(word);
+
+    memcpy((uint8_t *)&value + skip, from, count);
+    shared_store_relaxed(word, value);
+}
+
+void space_bytes_store_any(_Atomic uint64_t *words, uint32_t offset, const void *from,
+                           uint32_t length)
+{
+    _Atomic uint64_t *word = words + offset / 8;
+    uint32_t skip = offset % 8;
+    const uint8_t *bytes = (const uint8_t *)from;
+
+    if (skip != 0) {
+        uint32_t count = min_u32(8 - skip, length);
+
+        store_part(word++, skip, bytes, count);
+        bytes += count;
+        length -= count;
+    }
+    for (; length >= 8; length -= 8, bytes += 8) {
+        uint64_t value;
+
+        memcpy(&value, bytes, 8);
+        shared_store_relaxed(word++, value);
+    }
+    if (length > 0) {
+        store_part(word, 0, bytes, length);
+    }
+}
+
+enum space_answer space_word_read_again(const _Atomic uint64_t *tag, uint64_t expected,
+                                        _Atomic uint64_t *word, _Atomic uint64_t *bytes,
+                                        uint32_t offset, void *out, uint32_t length)
+{
+    for (uint32_t tries = 1; tries < LIMIT_SPACE_READ_TRIES; tries++) {
+        uint64_t seen = shared_load_acquire(word);
+
+        if ((seen & SPACE_READABLE) == 0 ||
+            (tag != NULL && shared_load_relaxed(tag) != expected)) {
+            return SPACE_ASK;
+        }
+        if (space_word_read(word, seen, bytes, offset, out, length)) {
+            return SPACE_READ;
+        }
+    }
+    return SPACE_ASK;
 }

@@ -79,7 +79,9 @@ struct space_view {
     _Atomic uint64_t *bytes;
     uint64_t count; /* sets; blocks */
     uint64_t first;
-    uint32_t shift; /* a block has 1 << shift bytes */
+    uint64_t span;  /* home memory: bytes of all blocks */
+    uint64_t mask;  /* a block has so many bytes and one, */
+    uint32_t shift; /* which are 1 << shift */
 };
 
 /* Bytes of such memory, whole pages; 0: a bound does not hold. block_bytes: a power of two from
@@ -121,7 +123,7 @@ static inline uint64_t space_print_of(uint64_t hash)
 
 static inline uint64_t space_block_of(const struct space_view *view, uint64_t address)
 {
-    return address >> view->shift << view->shift;
+    return address & ~view->mask;
 }
 
 static inline uint64_t space_tag_of(const struct space_view *view, uint64_t address)
@@ -131,7 +133,7 @@ static inline uint64_t space_tag_of(const struct space_view *view, uint64_t addr
 
 static inline uint32_t space_offset_of(const struct space_view *view, uint64_t address)
 {
-    return (uint32_t)address & ((1u << view->shift) - 1);
+    return (uint32_t)(address & view->mask);
 }
 
 /* The bytes of the n-th frame; of the n-th block of home memory. */
@@ -148,61 +150,57 @@ static inline uint64_t space_prints_like(uint64_t prints, uint64_t print)
     return (differs - UINT64_C(0x0101010101010101)) & ~differs & UINT64_C(0x8080808080808080);
 }
 
+/*
+ * The ways of a set that may have a block of that print, as bits for space_way_of; without a branch
+ * that depends on where it is, which no processor could foresee.
+ */
+static inline uint64_t space_ways_like(struct space_set *set, uint64_t print)
+{
+    uint64_t low = space_prints_like(shared_load_relaxed(&set->prints[0]), print);
+    uint64_t high = space_prints_like(shared_load_relaxed(&set->prints[1]), print);
+
+    return low >> 7 | (high & UINT64_C(0x0080808080808080)) >> 6;
+}
+
+/* The first of them; there is one. */
+static inline uint32_t space_way_of(uint64_t ways)
+{
+    uint32_t bit = (uint32_t)__builtin_ctzll(ways);
+
+    return bit % 8 * 8 + bit / 8;
+}
+
 /* ---- bytes ---------------------------------------------------------------- */
 
 /* Takes bytes out, a word at a time; a read that is thrown away may have any. */
+void space_bytes_load_any(_Atomic uint64_t *words, uint32_t offset, void *out, uint32_t length);
+
 static inline void space_bytes_load(_Atomic uint64_t *words, uint32_t offset, void *out,
                                     uint32_t length)
 {
-    _Atomic uint64_t *word = words + offset / 8;
-    uint32_t skip = offset % 8;
-    uint8_t *to = (uint8_t *)out;
-    uint64_t value;
+    if (likely(length == 8 && offset % 8 == 0)) {
+        uint64_t value = shared_load_relaxed(words + offset / 8);
 
-    if (skip != 0) {
-        uint32_t count = min_u32(8 - skip, length);
-
-        value = shared_load_relaxed(word++);
-        memcpy(to, (const uint8_t *)&value + skip, count);
-        to += count;
-        length -= count;
-    }
-    for (; length >= 8; length -= 8, to += 8) {
-        value = shared_load_relaxed(word++);
-        memcpy(to, &value, 8);
-    }
-    if (length > 0) {
-        value = shared_load_relaxed(word);
-        memcpy(to, &value, length);
+        memcpy(out, &value, 8);
+    } else {
+        space_bytes_load_any(words, offset, out, length);
     }
 }
 
 /* Puts bytes in, a word at a time, of which nobody else changes any. */
+void space_bytes_store_any(_Atomic uint64_t *words, uint32_t offset, const void *from,
+                           uint32_t length);
+
 static inline void space_bytes_store(_Atomic uint64_t *words, uint32_t offset, const void *from,
                                      uint32_t length)
 {
-    _Atomic uint64_t *word = words + offset / 8;
-    uint32_t skip = offset % 8;
-    const uint8_t *bytes = (const uint8_t *)from;
-    uint64_t value;
+    if (likely(length == 8 && offset % 8 == 0)) {
+        uint64_t value;
 
-    if (skip != 0) {
-        uint32_t count = min_u32(8 - skip, length);
-
-        value = shared_load_relaxed(word);
-        memcpy((uint8_t *)&value + skip, bytes, count);
-        shared_store_relaxed(word++, value);
-        bytes += count;
-        length -= count;
-    }
-    for (; length >= 8; length -= 8, bytes += 8) {
-        memcpy(&value, bytes, 8);
-        shared_store_relaxed(word++, value);
-    }
-    if (length > 0) {
-        value = shared_load_relaxed(word);
-        memcpy(&value, bytes, length);
-        shared_store_relaxed(word, value);
+        memcpy(&value, from, 8);
+        shared_store_relaxed(words + offset / 8, value);
+    } else {
+        space_bytes_store_any(words, offset, from, length);
     }
 }
 
@@ -264,31 +262,29 @@ static inline bool space_word_read(_Atomic uint64_t *word, uint64_t seen, _Atomi
     return shared_load_relaxed(word) == seen;
 }
 
-/* A frame that may have the block. *is_it: it has, or had; then the answer is one. */
+/* More tries, where the first was in vain; `tag` is NULL of home memory. */
+enum space_answer space_word_read_again(const _Atomic uint64_t *tag, uint64_t expected,
+                                        _Atomic uint64_t *word, _Atomic uint64_t *bytes,
+                                        uint32_t offset, void *out, uint32_t length);
+
+/* A frame that may have the block. *is_it: it has; then the answer is one. */
 static inline enum space_answer space_head_read(const struct space_view *view,
                                                 struct space_head *head, uint64_t frame,
                                                 uint64_t address, void *out, uint32_t length,
                                                 bool *is_it)
 {
-    uint64_t tag = space_tag_of(view, address);
+    uint64_t tag = space_tag_of(view, address), seen = shared_load_acquire(&head->word);
+    uint32_t offset = space_offset_of(view, address);
+    _Atomic uint64_t *bytes = space_bytes_of(view, frame);
 
-    for (uint32_t tries = 0; tries < LIMIT_SPACE_READ_TRIES; tries++) {
-        uint64_t seen = shared_load_acquire(&head->word);
-
-        if (shared_load_relaxed(&head->tag) != tag) {
-            *is_it = tries > 0;
-            return SPACE_ASK;
-        }
-        *is_it = true;
-        if ((seen & SPACE_READABLE) == 0) {
-            return SPACE_ASK;
-        }
-        if (likely(space_word_read(&head->word, seen, space_bytes_of(view, frame),
-                                   space_offset_of(view, address), out, length))) {
-            return SPACE_READ;
-        }
+    *is_it = shared_load_relaxed(&head->tag) == tag;
+    if (unlikely(!*is_it || (seen & SPACE_READABLE) == 0)) {
+        return SPACE_ASK;
     }
-    return SPACE_ASK;
+    if (likely(space_word_read(&head->word, seen, bytes, offset, out, length))) {
+        return SPACE_READ;
+    }
+    return space_word_read_again(&head->tag, tag, &head->word, bytes, offset, out, length);
 }
 
 /*
@@ -301,24 +297,16 @@ static inline enum space_answer space_cache_read(const struct space_view *view, 
 {
     uint64_t number = space_set_of(view, hash);
     struct space_set *set = &view->sets[number];
-    uint64_t print = space_print_of(hash);
 
-    for (uint32_t half = 0; half < 2; half++) {
-        uint64_t like = space_prints_like(shared_load_relaxed(&set->prints[half]), print);
+    for (uint64_t ways = space_ways_like(set, space_print_of(hash)); ways != 0; ways &= ways - 1) {
+        uint32_t way = space_way_of(ways);
+        bool is_it;
+        enum space_answer answer;
 
-        for (; like != 0; like &= like - 1) {
-            uint32_t way = half * 8 + (uint32_t)__builtin_ctzll(like) / 8;
-            bool is_it;
-            enum space_answer answer;
-
-            if (way == SPACE_WAYS) {
-                break;
-            }
-            *frame = (uint32_t)number * SPACE_WAYS + way;
-            answer = space_head_read(view, &set->heads[way], *frame, address, out, length, &is_it);
-            if (likely(is_it)) {
-                return answer;
-            }
+        *frame = (uint32_t)number * SPACE_WAYS + way;
+        answer = space_head_read(view, &set->heads[way], *frame, address, out, length, &is_it);
+        if (likely(is_it)) {
+            return answer;
         }
     }
     return SPACE_ASK;
@@ -328,29 +316,28 @@ static inline enum space_answer space_cache_read(const struct space_view *view, 
 static inline enum space_answer space_home_read(const struct space_view *view, uint64_t address,
                                                 void *out, uint32_t length)
 {
-    uint64_t block = (address - view->first) >> view->shift;
+    uint64_t at = address - view->first, block = at >> view->shift, seen;
+    uint32_t offset = space_offset_of(view, address);
 
-    if (unlikely(address < view->first || block >= view->count)) {
+    if (unlikely(at >= view->span)) {
         return SPACE_ASK;
     }
-    for (uint32_t tries = 0; tries < LIMIT_SPACE_READ_TRIES; tries++) {
-        uint64_t seen = shared_load_acquire(&view->words[block]);
-
-        if ((seen & SPACE_READABLE) == 0) {
-            return SPACE_ASK;
-        }
-        if (likely(space_word_read(&view->words[block], seen, space_bytes_of(view, block),
-                                   space_offset_of(view, address), out, length))) {
-            return SPACE_READ;
-        }
+    seen = shared_load_acquire(&view->words[block]);
+    if (unlikely((seen & SPACE_READABLE) == 0)) {
+        return SPACE_ASK;
     }
-    return SPACE_ASK;
+    if (likely(space_word_read(&view->words[block], seen, space_bytes_of(view, block), offset, out,
+                               length))) {
+        return SPACE_READ;
+    }
+    return space_word_read_again(NULL, 0, &view->words[block], space_bytes_of(view, block), offset,
+                                 out, length);
 }
 
 /* Bytes of `length` at an address that are of its first block. */
 static inline uint32_t space_piece(const struct space_view *view, uint64_t address, uint64_t length)
 {
-    uint32_t rest = (1u << view->shift) - space_offset_of(view, address);
+    uint32_t rest = (uint32_t)view->mask + 1 - space_offset_of(view, address);
 
     return length < rest ? (uint32_t)length : rest;
 }

@@ -20,13 +20,17 @@ bool space_producer_look(struct space_producer *producer)
     }
     while (producer->head < head) {
         uint64_t word = space_ring_load(producer->window, producer->head);
+        uint32_t bytes = space_record_bytes(space_word_kind(word), space_word_length(word));
 
+        if (bytes > head - producer->head) {
+            return false;
+        }
         if (space_word_kind(word) == SPACE_RECORD_WRITE) {
             producer->pending[space_word_note(word)]--;
         }
-        producer->head += space_record_bytes(space_word_kind(word), space_word_length(word));
+        producer->head += bytes;
     }
-    return producer->head == head;
+    return true;
 }
 
 static bool has_room(struct space_producer *producer, uint32_t bytes)

@@ -123,10 +123,10 @@ _Static_assert((LIMIT_SPACE_HINTS & (LIMIT_SPACE_HINTS - 1)) == 0, "hints wrap")
 
 /* ---- the client's side ---------------------------------------------------- */
 
-/* What a client has of one space. `number` is what it calls it, and one for one space: by it a
+/* What a client has of one space, or zeroes for a home that is not here. `number` is what it calls it, and one for one space: by it a
  * thread knows its own writes. */
 struct space_mapped {
-    struct space_view cache, home; /* home.count 0: none is here */
+    struct space_view cache, home;
     uint32_t number;
 };
 
@@ -211,7 +211,7 @@ enum space_answer space_producer_read_own(struct space_producer *producer,
 
 static inline uint32_t space_note_of(const struct space_mapped *space, uint64_t hash)
 {
-    return (uint32_t)(hash >> 24 ^ space->number * UINT32_C(0x9e3779b1)) % SPACE_NOTES;
+    return (uint32_t)(hash >> 24 ^ space->number) % SPACE_NOTES;
 }
 
 /* Says that a frame was of use. Lossy: what was not looked at is overwritten. */
@@ -235,7 +235,7 @@ static inline enum space_answer space_mapped_read(struct space_producer *produce
     enum space_answer answer;
     uint32_t frame;
 
-    if (address - space->home.first < space->home.count << space->home.shift) {
+    if (address - space->home.first < space->home.span) {
         return space_home_read(&space->home, address, out, length);
     }
     answer = space_cache_read(&space->cache, hash, address, out, length, &frame);

@@ -37,16 +37,11 @@ uint32_t space_frames_find(const struct space_frames *frames, uint64_t address)
     uint64_t number = space_set_of(view, hash), tag = space_tag_of(view, address);
     struct space_set *set = &view->sets[number];
 
-    for (uint32_t half = 0; half < 2; half++) {
-        uint64_t like =
-            space_prints_like(shared_load_relaxed(&set->prints[half]), space_print_of(hash));
+    for (uint64_t ways = space_ways_like(set, space_print_of(hash)); ways != 0; ways &= ways - 1) {
+        uint32_t way = space_way_of(ways);
 
-        for (; like != 0; like &= like - 1) {
-            uint32_t way = half * 8 + (uint32_t)__builtin_ctzll(like) / 8;
-
-            if (way < SPACE_WAYS && shared_load_relaxed(&set->heads[way].tag) == tag) {
-                return (uint32_t)number * SPACE_WAYS + way;
-            }
+        if (shared_load_relaxed(&set->heads[way].tag) == tag) {
+            return (uint32_t)number * SPACE_WAYS + way;
         }
     }
     return SPACE_NO_FRAME;
