@@ -200,9 +200,7 @@ static uint32_t step(struct walk *walk, uint32_t thread)
         }
         break;
     case HITS_ZIPF: *at = by_zipf(walk); break;
-    case HITS_SCAN:
-        *at = falls(walk, 33) ? walk->walked[thread]++ % BLOCKS : by_zipf(walk);
-        break;
+    case HITS_SCAN: *at = falls(walk, 33) ? walk->walked[thread]++ % BLOCKS : by_zipf(walk); break;
     case HITS_LOOP:
     case HITS_SPAN: *at = walk->walked[0]++ % walk->blocks; break;
     }
@@ -257,8 +255,8 @@ void hits_replay(const struct hits_trace *trace, struct hits_result *result)
             lru_hits += there;
         }
     }
-    *result = (struct hits_result){.ours = (double)ours / counted,
-                                   .lru = (double)lru_hits / counted};
+    *result =
+        (struct hits_result){.ours = (double)ours / counted, .lru = (double)lru_hits / counted};
     lru_end(&lru);
     node_end(node);
     free(walk.zipf);

@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 enum hits_kind {
-    HITS_GAM,  /* any block, all alike; with probability `space` another place of the last block, with
-                  `time` the same place again (GAM's benchmark, Cai et al., VLDB 2018) */
+    HITS_GAM,  /* any block, all alike; with probability `space` another place of the last block,
+                  with  `time` the same place again (GAM's benchmark, Cai et al., VLDB 2018) */
     HITS_ZIPF, /* Zipf's law of 0.99 */
     HITS_SCAN, /* the same, and one read in three is of a walk over all blocks */
     HITS_LOOP, /* all blocks one after the other, again and again */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a client pays for a space's bytes that are here: a read hit, hot and of 100,000 blocks at
- * random, against a plain seqlock in shared memory, with a look-up of the block and without; a write
- * into the store buffer; a full fence with nothing pending; how many writes a second a lane on
- * another core applies; and how often blocks are here, against exact LRU.
+ * random, against a plain seqlock in shared memory, with a look-up of the block and without; a
+ * write into the store buffer; a full fence with nothing pending; how many writes a second a lane
+ * on another core applies; and how often blocks are here, against exact LRU.
  *
  * One process: one thread on core 0, and where another is the lane, that on core 1. No node, no
  * network.

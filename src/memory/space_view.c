@@ -183,8 +183,7 @@ enum space_answer space_word_read_again(const _Atomic uint64_t *tag, uint64_t ex
     for (uint32_t tries = 1; tries < LIMIT_SPACE_READ_TRIES; tries++) {
         uint64_t seen = shared_load_acquire(word);
 
-        if ((seen & SPACE_READABLE) == 0 ||
-            (tag != NULL && shared_load_relaxed(tag) != expected)) {
+        if ((seen & SPACE_READABLE) == 0 || (tag != NULL && shared_load_relaxed(tag) != expected)) {
             return SPACE_ASK;
         }
         if (space_word_read(word, seen, bytes, offset, out, length)) {

@@ -123,8 +123,8 @@ _Static_assert((LIMIT_SPACE_HINTS & (LIMIT_SPACE_HINTS - 1)) == 0, "hints wrap")
 
 /* ---- the client's side ---------------------------------------------------- */
 
-/* What a client has of one space, or zeroes for a home that is not here. `number` is what it calls it, and one for one space: by it a
- * thread knows its own writes. */
+/* What a client has of one space, or zeroes for a home that is not here. `number` is what it calls
+ * it, and one for one space: by it a thread knows its own writes. */
 struct space_mapped {
     struct space_view cache, home;
     uint32_t number;

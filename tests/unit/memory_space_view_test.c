@@ -50,8 +50,8 @@ static void check(uint64_t block, uint32_t offset, uint32_t length)
     uint8_t *out = malloc(length); /* of its own, so that its end is seen */
 
     assert_non_null(out);
-    assert_int_equal(
-        space_home_read(&view, HOME + (block << view.shift) + offset, out, length), SPACE_READ);
+    assert_int_equal(space_home_read(&view, HOME + (block << view.shift) + offset, out, length),
+                     SPACE_READ);
     for (uint32_t n = 0; n < length; n++)
         if (out[n] != pattern(block, offset + n))
             fail_msg("byte %u of %u at %u", n, length, offset);
@@ -179,9 +179,9 @@ static void test_what_another_made_is_opened(void **state)
     space_word_show(space_frames_word(&frames, frame));
     assert_int_equal(space_view_open(memory, bytes, SPACE_VIEW_CACHE, &opened), NIGH_OK);
     assert_memory_equal(&opened, &view, sizeof view);
-    assert_int_equal(space_cache_read(&opened, space_hash(HOME + 248, 7), HOME + 248, &got, 8,
-                                      &frame),
-                     SPACE_READ);
+    assert_int_equal(
+        space_cache_read(&opened, space_hash(HOME + 248, 7), HOME + 248, &got, 8, &frame),
+        SPACE_READ);
     assert_int_equal(got, 7);
     space_frames_fini(&frames);
     free(memory);

@@ -8,8 +8,8 @@
 #include "memory/space_record.h"
 #include "support/support.h"
 
-#define HOME  (UINT64_C(2) << 48)
-#define BLOCK 512u
+#define HOME   (UINT64_C(2) << 48)
+#define BLOCK  512u
 #define BLOCKS 8u
 
 static struct space_window *window;
@@ -324,8 +324,8 @@ static void test_hints_are_the_last_ones(void **state)
 
 static void test_a_tail_that_lies_is_found_out(void **state)
 {
-    static const uint64_t lies[] = {1,          8,          LIMIT_SPACE_RING_BYTES + 16,
-                                    UINT64_MAX, UINT64_MAX - 15, UINT64_C(1) << 32};
+    static const uint64_t lies[] = {
+        1, 8, LIMIT_SPACE_RING_BYTES + 16, UINT64_MAX, UINT64_MAX - 15, UINT64_C(1) << 32};
     struct space_record record;
 
     (void)state;
@@ -358,8 +358,7 @@ static void test_a_record_that_lies_is_found_out(void **state)
                            : length == (space_kind_is_atomic(kind) ? 8 : 0);
 
             space_consumer_init(&consumer, window);
-            shared_store_relaxed(&window->ring[0],
-                                 space_word_of(kind, 0, (uint16_t)length, 1));
+            shared_store_relaxed(&window->ring[0], space_word_of(kind, 0, (uint16_t)length, 1));
             shared_store_relaxed(&window->tail.value, LIMIT_SPACE_RING_BYTES);
             may = may && kind > 0 && kind < SPACE_RECORD_KINDS;
             if (take(&record) != (may ? SPACE_WINDOW_TAKEN : SPACE_WINDOW_BROKEN))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Frames of a space: where a block may lie, which is given up, and how often what is read is here. */
+/* Frames of a space: where a block may lie, which is given up, and how often what is read is here.
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,8 +100,8 @@ static void test_rows_and_strides_fall_evenly(void **state)
 
             make(sets[k]);
             for (uint32_t n = 1; n <= count; n++)
-                crowded += space_frames_take(&frames, address((uint64_t)n * strides[s])) ==
-                           SPACE_NO_FRAME;
+                crowded +=
+                    space_frames_take(&frames, address((uint64_t)n * strides[s])) == SPACE_NO_FRAME;
             if (crowded * 100 > count * (strides[s] == 1 ? 0 : 6))
                 fail_msg("%u of %u, stride %u, %u sets", crowded, count, strides[s], sets[k]);
             unmake();
