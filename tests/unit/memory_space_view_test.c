@@ -178,7 +178,12 @@ static void test_what_another_made_is_opened(void **state)
     space_bytes_store(space_frames_bytes(&frames, frame), 120, &value, 8);
     space_word_show(space_frames_word(&frames, frame));
     assert_int_equal(space_view_open(memory, bytes, SPACE_VIEW_CACHE, &opened), NIGH_OK);
-    assert_memory_equal(&opened, &view, sizeof view);
+    assert_ptr_equal(opened.sets, view.sets);
+    assert_ptr_equal(opened.bytes, view.bytes);
+    assert_int_equal(opened.count, view.count);
+    assert_int_equal(opened.mask, view.mask);
+    assert_int_equal(opened.shift, view.shift);
+    assert_null(opened.words);
     assert_int_equal(
         space_cache_read(&opened, space_hash(HOME + 248, 7), HOME + 248, &got, 8, &frame),
         SPACE_READ);
