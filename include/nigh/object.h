@@ -331,9 +331,15 @@ typedef enum nigh_event_kind {
     NIGH_EVENT_DELETED = 2,
     NIGH_EVENT_EVICTED = 3,  /* dropped from memory for good */
     NIGH_EVENT_SPILLED = 4,  /* left memory for the disk */
-    NIGH_EVENT_OVERFLOW = 5, /* data_size events were lost here: list the pool to catch up */
-    NIGH_EVENT_CONFLICT = 6  /* dropped: another node had the id first. Only with
+    NIGH_EVENT_OVERFLOW = 5, /* data_size events were lost here: list the pool to catch up, and
+                                look at what is open of regions */
+    NIGH_EVENT_CONFLICT = 6, /* dropped: another node had the id first. Only with
                                 NIGH_SUBSCRIBE_CONFLICTS, else NIGH_EVENT_DELETED */
+    /* With NIGH_SUBSCRIBE_REGIONS, of what this client has open: data_size is nigh_region_number of
+     * the handle, id nigh_id_from_name of the region's name. */
+    NIGH_EVENT_REGION_FREED = 7,   /* whatever is done with the handle ends NIGH_NOT_FOUND */
+    NIGH_EVENT_REGION_REVOKED = 8, /* meta_size: what the handle may still, NIGH_REGION_* */
+    NIGH_EVENT_REGION_RESIZED = 9  /* nigh_region_stat says how large it is */
 } nigh_event_kind;
 
 typedef struct nigh_event {
@@ -348,9 +354,12 @@ typedef struct nigh_event {
     1u /* first an event NIGH_EVENT_SEALED for each object that is sealed already */
 #define NIGH_SUBSCRIBE_CONFLICTS \
     2u /* tell what was sealed here and dropped for another node's from what was deleted */
+#define NIGH_SUBSCRIBE_REGIONS \
+    4u /* tell of regions that this client has open, too (NIGH_EVENT_REGION_*) */
 
 /* Starts events of the pool for this client. The queue is bounded; a full one loses events and says
- * so. NIGH_INVALID: flags that there are not; NIGH_SUBSCRIBE_CONFLICTS, and an older node. */
+ * so. NIGH_INVALID: flags that there are not; NIGH_SUBSCRIBE_CONFLICTS or NIGH_SUBSCRIBE_REGIONS,
+ * and an older node. */
 NIGH_API nigh_status nigh_subscribe(nigh_client *client, uint32_t flags);
 NIGH_API nigh_status nigh_unsubscribe(nigh_client *client);
 
@@ -500,7 +509,9 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(region_kept_bytes, "memory that only such maps keep")               \
     X(region_posts, "READs, WRITEs, atomics to other nodes, ever")        \
     X(region_posts_low, "of them, over connections of low priority's")    \
-    X(region_ends, "connections for regions that ended alone, ever")
+    X(region_ends, "connections for regions that ended alone, ever")      \
+    X(region_post_bytes, "that READs and WRITEs of regions moved, ever")  \
+    X(region_bytes_pushed, "of copies for clients elsewhere, ever")
 
 /* Zero-fill, then set struct_size, which lets the struct grow: at its end. */
 typedef struct nigh_node_stats {

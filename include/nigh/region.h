@@ -149,6 +149,10 @@ NIGH_API nigh_status nigh_region_open(nigh_client *client, const char *name, uin
  * and not to be closed. */
 NIGH_API void nigh_region_close(nigh_region *region);
 
+/* What events of regions name a handle by (NIGH_SUBSCRIBE_REGIONS): of those that a client has open
+ * over one connection no other has it. Any thread. */
+NIGH_API uint64_t nigh_region_number(const nigh_region *region);
+
 /* ---- bytes ---------------------------------------------------------------- */
 
 /*
@@ -212,7 +216,8 @@ NIGH_API nigh_status nigh_region_memset_start(nigh_region *region, uint64_t offs
  * Within one region the ranges may overlap: what comes out is what was there before (so it is
  * memcpy and memmove). Both handles are of one client, `from` with the right to read, `to` to
  * write. No byte passes through the caller: its node reads and writes them, 64 KiB at a time and
- * some of these at once; so between two other nodes they travel twice.
+ * some of these at once. Between two other nodes they travel once, as the source's is asked to
+ * bring them; where it does not, or the ranges overlap, twice, by the caller's node.
  *
  * NIGH_INVALID: also handles of two clients. A range that is not all there as it begins, or a right
  * that is not, is found before anything is written; whatever else fails, any of the bytes may have
@@ -248,8 +253,8 @@ NIGH_API nigh_status nigh_region_write_from_start(nigh_region *region, uint64_t 
  * Adds to a word of 8 bytes (it wraps), or makes it `swap` if it is `compare`; *old (may be NULL):
  * what it was before. The offset is a multiple of 8; rights to read and to write. Atomic with each
  * other, at whichever nodes; a word that is changed by them is read by them, too (add 0): with
- * plain reads and writes of it there is no order. NIGH_UNSUPPORTED: the network, or for a chunk
- * that lies with the client's own node its device, has none.
+ * plain reads and writes of it there is no order, nor, but over TCP or where there is one node,
+ * with what processors do to it. NIGH_UNSUPPORTED: the network has none (iWARP).
  */
 NIGH_API nigh_status nigh_region_fetch_add(nigh_region *region, uint64_t offset, uint64_t added,
                                            uint64_t timeout_us, uint64_t *old);
@@ -291,7 +296,7 @@ NIGH_API nigh_status nigh_region_compare_swap_start(nigh_region *region, uint64_
  * NIGH_ELSEWHERE: a chunk lies at another node; NIGH_UNSUPPORTED: the region is not mappable;
  * NIGH_INVALID: not all of it is in the region, or the handle is of a lock; NIGH_DENIED;
  * NIGH_NOT_FOUND; NIGH_STALE: also that it was changed meanwhile; NIGH_LIMIT: 1024 chunks are
- * mapped by the client, or it, or all of its user, has its share of the 4096 of a node; NIGH_BUSY:
+ * mapped by the client, or it, or all of its user, has its share of the 5120 of a node; NIGH_BUSY:
  * the node has sent it much that it has not read: try again; and as nigh_region_read.
  */
 NIGH_API nigh_status nigh_region_map(nigh_region *region, uint64_t offset, uint64_t size,

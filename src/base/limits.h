@@ -275,28 +275,34 @@
 #define LIMIT_REGION_HANDLES     (UINT32_C(1) << 17) /* regions that one session has open */
 #define LIMIT_REGION_NAMES       (UINT32_C(1) << 20) /* regions of a lane, of all that it is to them */
 /* Sessions share tables of a lane (src/node/session_shares.h): some places are each session's own,
- * in all half of a table at most. */
+ * in all a third of a table at most, and as many are kept for what sessions leave behind. */
 #define LIMIT_REGION_IOS         32768 /* operations of all sessions under way in a lane */
 #define LIMIT_REGION_IOS_OWN     8     /* of one session, whatever others have */
 #define LIMIT_REGION_OPS         LIMIT_REGION_IOS /* on one region: all may be */
-#define LIMIT_REGION_ASKED       2048             /* changes that a lane's sessions wait for, */
+#define LIMIT_REGION_ASKED       3072             /* changes that a lane's sessions wait for, */
 #define LIMIT_REGION_ASKED_OWN   1
-#define LIMIT_REGION_ASKED_PEERS 4096 /* and that other nodes ask of it, shared by members */
+#define LIMIT_REGION_ASKED_PEERS 6144 /* and that other nodes ask of it, shared by members */
 #define LIMIT_REGION_STAGING     256  /* buffers of LIMIT_CALL_BYTES that bytes pass through */
 #define LIMIT_REGION_STAGED      64   /* of them, that one session has at a time */
 #define LIMIT_REGION_HERE        (UINT32_C(1) << 17) /* chunks of a node: each is registered */
 #define LIMIT_REGION_POST        (UINT64_C(1) << 20) /* bytes of one READ, as a chunk moves here */
-#define LIMIT_REGION_COPIES      1024 /* copies between regions under way in a lane */
+#define LIMIT_REGION_COPIES      3072 /* copies between regions under way in a lane, */
+#define LIMIT_REGION_COPIES_OWN  1    /* and of one session, whatever others have */
 #define LIMIT_REGION_COPY_BYTES \
-    65536                           /* of a piece of one, and of a buffer that it passes through */
-#define LIMIT_REGION_COPY_POSTS 8   /* pieces of one copy under way */
-#define LIMIT_REGION_BUFFERS    64  /* of LIMIT_REGION_COPY_BYTES, for copies of a lane */
+    65536                          /* of a piece of one, and of a buffer that it passes through */
+#define LIMIT_REGION_COPY_POSTS 8  /* pieces of one copy under way */
+#define LIMIT_REGION_BUFFERS    96 /* of LIMIT_REGION_COPY_BYTES, for copies of a lane, */
+#define LIMIT_REGION_BUFFERS_OWN \
+    1 /* and of one session, beside those, and as many for what sessions leave behind */
+#define LIMIT_REGION_PUSHES     256 /* pieces of copies that other nodes ask of a lane, shared, */
+#define LIMIT_REGION_PUTS       16  /* and calls that bring them to one node, at most a fourth of */
 #define LIMIT_REGION_LISTS      64  /* lists of regions under way in a lane, */
 #define LIMIT_REGION_LISTS_EACH 4   /* and of one session */
 #define LIMIT_REGION_LIST_LOOKS 256 /* regions that a home looks at for one answer */
 #define LIMIT_REGION_LIST_US    UINT64_C(5000000) /* who is silent for so long is left out */
-#define LIMIT_REGION_VECTOR     64                /* parts of one vectored read or write */
-#define LIMIT_REGION_AGAIN_US   UINT64_C(1000)    /* what waits for a link is looked at again */
+#define LIMIT_REGION_NEWS       64 /* handles that are looked at for one change, in a turn */
+#define LIMIT_REGION_VECTOR     64 /* parts of one vectored read or write */
+#define LIMIT_REGION_AGAIN_US   UINT64_C(1000) /* what waits for a link is looked at again */
 #define LIMIT_REGION_HOLD_US \
     UINT64_C(20000) /* mappers have so long to stand still, twice this at most */
 #define LIMIT_REGION_LOCKS         65536 /* of one region in use, at a node; and at its home */
@@ -310,7 +316,7 @@
 #define LIMIT_REGION_SLAB_BYTES    (UINT64_C(16) << 20) /* of such a mapping */
 #define LIMIT_REGION_FILES \
     1024 /* chunks of a node whose memory is a file: clients map it, or have donated it */
-#define LIMIT_REGION_MAPS     4096 /* of chunks, that all clients of a node have, */
+#define LIMIT_REGION_MAPS     5120 /* of chunks, that all clients of a node have, */
 #define LIMIT_REGION_MAPS_OWN 1    /* and of one session, whatever others have */
 #define LIMIT_SESSION_MAPS    1024 /* of these, of one session */
 #define LIMIT_REGION_TAKERS \
@@ -336,6 +342,9 @@
 #define LIMIT_SPACE_RING_BYTES  32768 /* of a thread's store buffer, a power of two */
 #define LIMIT_SPACE_TAKEN       256   /* records of one of these that wait in the lane, likewise */
 #define LIMIT_SPACE_HINTS       64    /* of blocks that were read, kept for each thread, likewise */
+#define LIMIT_SPACE_MESSAGE     64    /* bytes of a message from one node to another */
+#define LIMIT_SPACE_RECEIVES    128 /* messages of one link on their way to a node: its receives */
+#define LIMIT_SPACE_SENDS       256 /* of one link that have not ended: behind credits, or under way */
 
 /* Turns and priorities of regions (docs/qos.md) */
 #define LIMIT_QOS_PIECE     (UINT64_C(256) << 10) /* bytes of one READ or WRITE of many */

@@ -92,29 +92,12 @@ static uint32_t pass_lane(struct client_op *op, size_t step)
     return (busy >> step & 1) != 0 ? (uint32_t)step : OP_SKIP;
 }
 
-static bool pass_build(struct client_op *op, size_t step, struct session_sqe *sqe)
-{
-    (void)step;
-    *sqe = op->u.one.sqe;
-    return true;
-}
-
 /* A lane does not know memory of the node's own process by this question, and says so: that it is
  * at it is enough. */
-static bool pass_done(struct client_op *op, size_t step, uint8_t opcode,
-                      const struct session_cqe *cqe)
-{
-    (void)op;
-    (void)step;
-    (void)opcode;
-    (void)cqe;
-    return false;
-}
-
 static const struct op_kind pass_kind = {
     .lane = pass_lane,
-    .build = pass_build,
-    .done = pass_done,
+    .build = op_one_build,
+    .done = op_any_done,
 };
 
 /* What was given up may lie in a lane's ring still, which takes the memory when it comes to it:

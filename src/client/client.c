@@ -11,6 +11,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
@@ -201,6 +202,7 @@ void client_lose(nigh_client *client, nigh_status status)
     client_end_all(client, status);
     pairs_lose(client);
     ring_reset(client);
+    op_arm(client); /* nothing waits for room any more: the descriptor is not to say so */
     /* The socket, with its end of file, is out of the descriptor already. */
     client_ring_bell(client);
     ring_tell(client);
@@ -284,9 +286,11 @@ static nigh_status client_make_fds(nigh_client *client)
 
     client->poll_fd = epoll_create1(EPOLL_CLOEXEC);
     client->bell_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    client->room_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
     client->lead_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (client->poll_fd < 0 || client->bell_fd < 0 || client->lead_fd < 0 ||
-        epoll_ctl(client->poll_fd, EPOLL_CTL_ADD, client->bell_fd, &bell) != 0) {
+    if (client->poll_fd < 0 || client->bell_fd < 0 || client->room_fd < 0 || client->lead_fd < 0 ||
+        epoll_ctl(client->poll_fd, EPOLL_CTL_ADD, client->bell_fd, &bell) != 0 ||
+        epoll_ctl(client->poll_fd, EPOLL_CTL_ADD, client->room_fd, &bell) != 0) {
         error_set_open("no descriptor left (%s): raise RLIMIT_NOFILE", strerror(errno));
         return NIGH_NO_RESOURCES;
     }
@@ -304,7 +308,8 @@ static nigh_status client_create(const nigh_client_options *options, nigh_client
         return NIGH_NO_RESOURCES;
     }
     client->socket_fd = client->poll_fd = client->bell_fd = client->lead_fd = -1;
-    client->resume_fd = -1;
+    client->room_fd = client->resume_fd = -1;
+    client->room_due_us = UINT64_MAX;
     client->serial = atomic_fetch_add_explicit(&client_serials, 1, memory_order_relaxed);
     client->open_timeout_us =
         options->timeout_us != 0 ? options->timeout_us : CLIENT_OPEN_TIMEOUT_US;
@@ -362,6 +367,7 @@ static void client_destroy(nigh_client *client)
     fd_close(&client->resume_fd);
     fd_close(&client->poll_fd);
     fd_close(&client->bell_fd);
+    fd_close(&client->room_fd);
     fd_close(&client->lead_fd);
     if (client->pins != NULL) {
         pins_close(client->pins);
@@ -592,6 +598,7 @@ nigh_status nigh_client_arm(nigh_client *client)
         atomic_store_explicit(&client->front->poke_wanted, 1, memory_order_relaxed);
         pairs_take_bells(client, false);
         pairs_arm(client);
+        op_arm(client);
         shared_fence();
     }
     client->armed = true;

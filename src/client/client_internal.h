@@ -185,13 +185,15 @@ struct nigh_client {
     struct list regions;          /* that it has open, */
     struct list closing;          /* and those whose end the node is told when there is room */
     int socket_fd;
-    int poll_fd;          /* nigh_client_fd: an epoll of the socket and the bell */
+    int poll_fd;          /* nigh_client_fd: an epoll of the socket, the bell and the timer */
     int bell_fd;          /* eventfd: readable when an armed application has to look */
+    int room_fd;          /* timerfd: likewise, at the first deadline of `feed`: */
+    uint64_t room_due_us; /* UINT64_MAX: it is not set */
     int lead_fd;          /* eventfd: wakes the thread that sleeps on the socket */
     _Atomic bool leading; /* a thread sleeps on the socket for all; written locked */
     bool armed;
     bool subscribed;
-    bool hears_conflicts;
+    uint32_t hears;     /* NIGH_SUBSCRIBE_*, that a new connection asks for, too */
     bool events_missed; /* a restart of the node swallowed some */
     uint32_t subscribe_flags;
     uint32_t event_lane; /* where the next look for events begins */

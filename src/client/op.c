@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -97,6 +98,40 @@ static uint32_t op_most_waiting(const struct client_op *op, bool waits)
     return LIMIT_RING_WAITERS + (op->kind->yields ? 0 : LIMIT_RING_CREATES);
 }
 
+/* UINT64_MAX: none. */
+static void op_set_timer(nigh_client *client, uint64_t due_us)
+{
+    struct itimerspec at = {0};
+
+    if (due_us != UINT64_MAX) {
+        at.it_value.tv_sec = (time_t)(due_us / 1000000);
+        at.it_value.tv_nsec = (long)(due_us % 1000000) * 1000 + 1;
+    }
+    client->room_due_us = due_us;
+    (void)timerfd_settime(client->room_fd, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+/* What is overdue is fed by the look that follows, or waits for a place in the ring that comes free
+ * without its asking. */
+void op_arm(nigh_client *client)
+{
+    uint64_t now_us, due_us = UINT64_MAX;
+
+    if (list_empty(&client->feed) && client->room_due_us == UINT64_MAX) {
+        return;
+    }
+    now_us = clock_now_us(&clock_monotonic);
+    LIST_FOREACH(node, &client->feed)
+    {
+        const struct client_op *op = container_of(node, struct client_op, queue);
+
+        if (op->deadline_us > now_us) {
+            due_us = min_u64(due_us, op->deadline_us);
+        }
+    }
+    op_set_timer(client, due_us);
+}
+
 /* It has found no room. One that has taken what came free goes behind the others: what comes free
  * next is theirs, or an op of many steps would keep all others waiting until its last. */
 static void op_queue(struct client_op *op, bool took)
@@ -106,6 +141,8 @@ static void op_queue(struct client_op *op, bool took)
     }
     if (list_is_linked(&op->queue)) {
         list_remove(&op->queue);
+    } else if (op->client->armed && op->deadline_us < op->client->room_due_us) {
+        op_set_timer(op->client, op->deadline_us); /* the application may be asleep */
     }
     list_push_back(&op->client->feed, &op->queue);
 }
@@ -285,17 +322,26 @@ uint64_t op_remaining_us(const struct client_op *op)
 
 /* ---- one submission ------------------------------------------------------- */
 
-static uint32_t op_one_lane(struct client_op *op, size_t step)
+uint32_t op_one_lane(struct client_op *op, size_t step)
 {
     (void)step;
     return op->u.one.lane;
 }
 
-static bool op_one_build(struct client_op *op, size_t step, struct session_sqe *sqe)
+bool op_one_build(struct client_op *op, size_t step, struct session_sqe *sqe)
 {
     (void)step;
     *sqe = op->u.one.sqe;
     return true;
+}
+
+bool op_any_done(struct client_op *op, size_t step, uint8_t opcode, const struct session_cqe *cqe)
+{
+    (void)op;
+    (void)step;
+    (void)opcode;
+    (void)cqe;
+    return false;
 }
 
 static bool op_one_done(struct client_op *op, size_t step, uint8_t opcode,
@@ -490,6 +536,9 @@ size_t nigh_poll(nigh_client *client)
         socket_take_in_now_and_then(client);
     }
     client->armed = armed;
+    if (armed) {
+        op_arm(client); /* of what found no room in here, too */
+    }
     client_unlock(client);
     copies_make(client);
     client_lock(client);

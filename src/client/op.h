@@ -213,6 +213,10 @@ void op_step_ended(struct client_op *op);
 /* Submits what has room. Locked. */
 void op_feed(struct client_op *op);
 
+/* The application is about to sleep on the descriptor, and looks at what there is before: it is
+ * woken at the first deadline of what has found no room. Locked. */
+void op_arm(nigh_client *client);
+
 /* A step's completion. Locked. */
 void op_step_done(struct client_op *op, size_t step, uint8_t opcode, const struct session_cqe *cqe);
 
@@ -230,6 +234,12 @@ static inline void op_fail(struct client_op *op, nigh_status status)
 
 /* Microseconds a lane may let this op wait from now on. */
 uint64_t op_remaining_us(const struct client_op *op);
+
+/* For kinds of their own: a step submits u.one.sqe, to lane u.one.lane; that it has ended is all
+ * there is to know of it. */
+uint32_t op_one_lane(struct client_op *op, size_t step);
+bool op_one_build(struct client_op *op, size_t step, struct session_sqe *sqe);
+bool op_any_done(struct client_op *op, size_t step, uint8_t opcode, const struct session_cqe *cqe);
 
 /* One submission, whose completion is copied to *cqe (may be NULL) when it is NIGH_OK. */
 void op_init_one(struct client_op *op, nigh_client *client, uint32_t lane,

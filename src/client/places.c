@@ -182,21 +182,11 @@ static bool memory_build(struct client_op *op, size_t step, struct session_sqe *
     return true;
 }
 
-/* None: the op that wants it asks again, and tells. */
-static bool memory_done(struct client_op *op, size_t step, uint8_t opcode,
-                        const struct session_cqe *cqe)
-{
-    (void)op;
-    (void)step;
-    (void)opcode;
-    (void)cqe;
-    return false;
-}
-
+/* Where none came the op that wants it asks again, and tells. */
 static const struct op_kind memory_kind = {
     .lane = place_lane,
     .build = memory_build,
-    .done = memory_done,
+    .done = op_any_done,
     .has_room = memory_has_room,
     .waits = true,
 };

@@ -175,18 +175,21 @@ static void region_ended(struct client_op *op)
     }
 }
 
-static void close_ended(struct client_op *op)
+/* Of UNMAP it is its caller's still. */
+static void end_ended(struct client_op *op)
 {
-    free(op->u.region.region);
+    if (op->u.region.what == SESSION_REGION_CLOSE) {
+        free(op->u.region.region);
+    }
 }
 
 /* Nobody has the handle to say it again, and others may wait for its lock: it is said all the same
  * when there is room. */
-static void close_given_up(struct client_op *op)
+static void end_given_up(struct client_op *op)
 {
     nigh_region *region = op->u.region.region;
 
-    if (!list_is_linked(&op->queue)) {
+    if (op->u.region.what != SESSION_REGION_CLOSE || !list_is_linked(&op->queue)) {
         return; /* it is said */
     }
     op->u.region.region = NULL;
@@ -339,20 +342,13 @@ static const struct op_kind barrier_kind = {
     .yields = true,
 };
 
-static const struct op_kind unmap_kind = {
+/* CLOSE and UNMAP. */
+static const struct op_kind end_kind = {
     .lane = place_lane,
     .build = bare_build,
     .done = region_done,
-    .tell = region_explain,
-    .waits = true,
-};
-
-static const struct op_kind close_kind = {
-    .lane = place_lane,
-    .build = bare_build,
-    .done = region_done,
-    .given_up = close_given_up,
-    .ended = close_ended,
+    .given_up = end_given_up,
+    .ended = end_ended,
     .tell = region_explain,
     .waits = true,
 };
@@ -362,8 +358,8 @@ static const struct op_kind *kind_of(enum session_region_what what)
     switch (what) {
     case SESSION_REGION_LOCK: return &lock_kind;
     case SESSION_REGION_BARRIER: return &barrier_kind;
-    case SESSION_REGION_CLOSE: return &close_kind;
-    case SESSION_REGION_UNMAP: return &unmap_kind;
+    case SESSION_REGION_CLOSE:
+    case SESSION_REGION_UNMAP: return &end_kind;
     default: return &region_kind;
     }
 }
@@ -664,6 +660,11 @@ nigh_status region_put(nigh_region *region)
     nigh_status status = region_put_init(&op, region);
 
     return status == NIGH_OK ? op_run(&op) : status;
+}
+
+uint64_t nigh_region_number(const nigh_region *region)
+{
+    return region == NULL ? 0 : region->number;
 }
 
 void nigh_region_close(nigh_region *region)

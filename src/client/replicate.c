@@ -39,19 +39,6 @@ nigh_status replicate_tell(nigh_client *client, nigh_status status, uint32_t cop
 /* ---- nigh_replicate ------------------------------------------------------- */
 
 /* How many hold it is told whatever the status. */
-static uint32_t replicate_lane(struct client_op *op, size_t step)
-{
-    (void)step;
-    return op->u.one.lane;
-}
-
-static bool replicate_build(struct client_op *op, size_t step, struct session_sqe *sqe)
-{
-    (void)step;
-    *sqe = op->u.one.sqe;
-    return true;
-}
-
 static bool replicate_done(struct client_op *op, size_t step, uint8_t opcode,
                            const struct session_cqe *cqe)
 {
@@ -65,8 +52,8 @@ static bool replicate_done(struct client_op *op, size_t step, uint8_t opcode,
 }
 
 static const struct op_kind replicate_kind = {
-    .lane = replicate_lane,
-    .build = replicate_build,
+    .lane = op_one_lane,
+    .build = op_one_build,
     .done = replicate_done,
     .waits = true,
 };

@@ -124,9 +124,7 @@ static void resume_begin_anew(nigh_client *client, const struct attach_answer *a
     ring_flush(client);
     if (client->subscribed) {
         /* The node forgot that it was asked for events, and some of them were never told. */
-        struct session_sqe sqe = {.op = SESSION_OP_SUBSCRIBE,
-                                  .argument =
-                                      client->hears_conflicts ? NIGH_SUBSCRIBE_CONFLICTS : 0};
+        struct session_sqe sqe = {.op = SESSION_OP_SUBSCRIBE, .argument = client->hears};
 
         for (uint32_t i = 0; i < client->lanes; i++) {
             struct session_sqe copy = sqe;

@@ -15,7 +15,8 @@
 
 nigh_status nigh_subscribe(nigh_client *client, uint32_t flags)
 {
-    const uint32_t known = NIGH_SUBSCRIBE_REPLAY | NIGH_SUBSCRIBE_CONFLICTS;
+    const uint32_t known =
+        NIGH_SUBSCRIBE_REPLAY | NIGH_SUBSCRIBE_CONFLICTS | NIGH_SUBSCRIBE_REGIONS;
     nigh_status status = client_check(client);
     struct client_op op;
 
@@ -31,7 +32,7 @@ nigh_status nigh_subscribe(nigh_client *client, uint32_t flags)
     if (status == NIGH_OK) {
         client_lock(client);
         client->subscribed = true;
-        client->hears_conflicts = (flags & NIGH_SUBSCRIBE_CONFLICTS) != 0;
+        client->hears = flags & ~NIGH_SUBSCRIBE_REPLAY;
         client_unlock(client);
     }
     return error_note(client, status);
@@ -73,7 +74,7 @@ static bool watch_read(const struct session_event *from, nigh_event *event)
 {
     uint32_t kind = from->kind_meta & 0xff;
 
-    if (kind < NIGH_EVENT_SEALED || kind > NIGH_EVENT_CONFLICT) {
+    if (kind < NIGH_EVENT_SEALED || kind > NIGH_EVENT_REGION_RESIZED) {
         return false;
     }
     event->kind = (nigh_event_kind)kind;

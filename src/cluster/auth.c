@@ -70,7 +70,7 @@ struct offer {
     uint32_t lanes;
     uint32_t bulk_endpoints;
     uint32_t region_endpoints;
-    uint32_t reserved;
+    uint32_t space_endpoints; /* before AUTH_VERSION_SPACES: 0, and not looked at */
     uint64_t directory;
     char member[AUTH_ADDRESS_BYTES];
     /* lanes addresses, then a proof by the session's key */
@@ -164,12 +164,11 @@ static void put_hello(struct auth *auth)
     put(auth, &hello, sizeof(hello));
 }
 
-/* `version`: the highest that both speak. */
-static void put_challenge(struct auth *auth, uint16_t version)
+static void put_challenge(struct auth *auth)
 {
     struct challenge challenge = {
         .head = head_of(KIND_CHALLENGE, sizeof(challenge)),
-        .version = version,
+        .version = auth->version,
         .rank = auth->self.rank,
         .incarnation = auth->self.incarnation,
         .life = auth->self.life,
@@ -192,6 +191,12 @@ static void put_proof(struct auth *auth)
     put(auth, &proof, sizeof(proof));
 }
 
+/* Whether offers say anything of spaces. */
+static bool has_spaces(const struct auth *auth)
+{
+    return auth->version >= AUTH_VERSION_SPACES;
+}
+
 static void put_offer(struct auth *auth)
 {
     uint32_t addresses = auth->own.lanes * AUTH_ADDRESS_BYTES;
@@ -200,6 +205,7 @@ static void put_offer(struct auth *auth)
         .lanes = auth->own.lanes,
         .bulk_endpoints = auth->own.bulk_endpoints,
         .region_endpoints = auth->own.region_endpoints,
+        .space_endpoints = has_spaces(auth) ? auth->own.space_endpoints : 0,
         .directory = auth->own.directory,
     };
     uint8_t proof[AUTH_PROOF_BYTES];
@@ -311,8 +317,9 @@ static void take_hello(struct auth *auth, const uint8_t *bytes)
         return;
     }
     remember(auth, &hello, sizeof(hello));
-    put_challenge(auth, hello.version_max < AUTH_VERSION_MAX ? hello.version_max
-                                                             : (uint16_t)AUTH_VERSION_MAX);
+    auth->version =
+        hello.version_max < AUTH_VERSION_MAX ? hello.version_max : (uint16_t)AUTH_VERSION_MAX;
+    put_challenge(auth);
     auth->step = STEP_PROOF;
 }
 
@@ -340,6 +347,7 @@ static void take_challenge(struct auth *auth, const uint8_t *bytes)
     if (!check_identity(auth)) {
         return;
     }
+    auth->version = challenge.version;
     derive_session(auth);
     put_proof(auth);
     put_offer(auth);
@@ -376,6 +384,7 @@ static void take_offer(struct auth *auth, const uint8_t *bytes, uint32_t count)
     memcpy(&offer, bytes, sizeof(offer));
     if (!is_lane_count(offer.lanes) || offer.bulk_endpoints > LIMIT_BULK_ENDPOINTS ||
         offer.region_endpoints > LIMIT_REGION_ENDPOINTS ||
+        (has_spaces(auth) && offer.space_endpoints > 1) ||
         count != sizeof(offer) + offer.lanes * AUTH_ADDRESS_BYTES + AUTH_PROOF_BYTES) {
         end_refused(auth, NIGH_PROTOCOL, "the other node's offer is not well formed");
         return;
@@ -397,6 +406,7 @@ static void take_offer(struct auth *auth, const uint8_t *bytes, uint32_t count)
     auth->offer.lanes = offer.lanes;
     auth->offer.bulk_endpoints = offer.bulk_endpoints;
     auth->offer.region_endpoints = offer.region_endpoints;
+    auth->offer.space_endpoints = has_spaces(auth) ? offer.space_endpoints : 0;
     auth->offer.directory = offer.directory;
     memcpy(auth->offer.member, offer.member, sizeof(auth->offer.member));
     auth->offer.member[AUTH_ADDRESS_BYTES - 1] = '\0';
@@ -590,7 +600,6 @@ static void token_proof(const struct auth_token *token, const uint8_t session[AU
 void auth_token_sign(struct auth_token *token, const uint8_t session[AUTH_KEY_BYTES])
 {
     token->magic = AUTH_TOKEN_MAGIC;
-    token->version = AUTH_VERSION_MAX;
     token_proof(token, session, token->proof);
 }
 
@@ -599,7 +608,7 @@ bool auth_token_check(const struct auth_token *token, const uint8_t session[AUTH
     uint8_t expected[AUTH_TOKEN_BYTES];
 
     token_proof(token, session, expected);
-    return token->magic == AUTH_TOKEN_MAGIC && token->version == AUTH_VERSION_MAX &&
+    return token->magic == AUTH_TOKEN_MAGIC &&
            sodium_memcmp(expected, token->proof, sizeof(expected)) == 0;
 }
 

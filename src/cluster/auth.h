@@ -25,16 +25,18 @@
 #include "base/limits.h"
 #include "nigh/status.h"
 
-#define AUTH_KEY_BYTES     32
-#define AUTH_NONCE_BYTES   32
-#define AUTH_PROOF_BYTES   32
-#define AUTH_TOKEN_BYTES   16
-#define AUTH_WHY_BYTES     192
-#define AUTH_VERSION_MIN   16u
-#define AUTH_VERSION_MAX   16u
-#define AUTH_ADDRESS_BYTES 80
-#define AUTH_JOINER        UINT32_MAX /* the rank of who has none yet, and is told one */
-#define AUTH_MESSAGE_BYTES 8192       /* the longest message of a control connection */
+#define AUTH_KEY_BYTES   32
+#define AUTH_NONCE_BYTES 32
+#define AUTH_PROOF_BYTES 32
+#define AUTH_TOKEN_BYTES 16
+#define AUTH_WHY_BYTES   192
+#define AUTH_VERSION_MIN 16u
+#define AUTH_VERSION_MAX 17u
+/* From this one on an offer says whether its node serves spaces; of who speaks less none does. */
+#define AUTH_VERSION_SPACES 17u
+#define AUTH_ADDRESS_BYTES  80
+#define AUTH_JOINER         UINT32_MAX /* the rank of who has none yet, and is told one */
+#define AUTH_MESSAGE_BYTES  8192       /* the longest message of a control connection */
 
 /* What a node says of itself. */
 struct auth_identity {
@@ -49,6 +51,7 @@ struct auth_offer {
     uint32_t lanes;
     uint32_t bulk_endpoints;   /* that it wants of each link; 0 is 1 */
     uint32_t region_endpoints; /* likewise, for regions */
+    uint32_t space_endpoints;  /* that it has, at rail 0: 1 where it serves spaces, else 0 */
     uint64_t directory;        /* where it is kept, as a number (redis_digest); 0: by the nodes */
     /* "host:port": where it takes control connections. Of who joined others learn it by this. */
     char member[AUTH_ADDRESS_BYTES];
@@ -78,6 +81,7 @@ struct auth {
     struct auth_offer offer;         /* the peer's */
     uint8_t session[AUTH_KEY_BYTES]; /* the fresh key */
     bool dials;
+    uint16_t version; /* the highest that both speak: what is said goes by it, tokens name it */
     /* For auth.c only. */
     uint8_t step;
     struct auth_identity self;
@@ -153,11 +157,11 @@ struct auth_token {
 
 _Static_assert(sizeof(struct auth_token) == 40, "the token is on the wire");
 
-/* Fills magic, version and proof over the rest. */
+/* Fills magic and proof over the rest. */
 void auth_token_sign(struct auth_token *token, const uint8_t session[AUTH_KEY_BYTES]);
 
-/* Whether it was signed with this session's key. Constant time. The caller checks that the serial
- * is a new one. */
+/* Whether it was signed with this session's key. Constant time. The caller checks that the version
+ * is the session's, and the serial a new one. */
 bool auth_token_check(const struct auth_token *token, const uint8_t session[AUTH_KEY_BYTES]);
 
 /* Reads a key file's contents: 64 hexadecimal digits and white space, or 32 raw bytes. NIGH_INVALID

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See link.h. One link: its endpoints, buffers and calls. What is asked of its bulk endpoints is in
- * link_ops.c, how frames leave in link_frames.c, what is written instead of sent in link_ring.c. */
+ * link_ops.c, how frames leave in link_frames.c, what is written instead of sent in link_ring.c,
+ * what its endpoint for spaces carries in link_space.c. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,13 +28,15 @@ bool link_has(const struct link *link, enum link_endpoint kind)
     const struct links *links = link->links;
     const struct link_peer *peer = &links->peers[link->rank].info;
 
-    if (kind >= LINK_READS) {
+    if (link_is_reader(kind)) {
         return kind - LINK_READS + 1u < peer->bulk_endpoints;
     }
     switch (kind) {
     case LINK_CALLS: return links->calls.receives > 0;
     case LINK_REGIONS: return links_carry_regions(links) && link->rail == 0;
     case LINK_REGIONS_LOW: return link_has(link, LINK_REGIONS) && peer->region_endpoints > 1;
+    case LINK_SPACES:
+        return links_carry_spaces(links) && link->rail == 0 && peer->space_endpoints > 0;
     default: return true;
     }
 }
@@ -62,6 +65,11 @@ uint32_t links_own_bulk(const struct links *links)
 bool links_carry_regions(const struct links *links)
 {
     return links->config.writes > 0 && links->config.lane == 0;
+}
+
+bool links_carry_spaces(const struct links *links)
+{
+    return links->config.serves_spaces && links->config.lane == 0;
 }
 
 uint32_t links_posts(const struct links *links, enum link_endpoint kind)
@@ -169,6 +177,7 @@ void link_fini(struct link *link)
     if (link->links == NULL) {
         return;
     }
+    link_space_fini(link);
     link_ring_fini(link);
     fabric_memory_deregister(link->links->config.fabric, link->registration);
     free(link->memory);
@@ -184,8 +193,11 @@ static uint32_t receives_of(const struct link_side *side)
 {
     const struct links *links = side->link->links;
 
-    if (side->kind >= LINK_READS || link_is_own(side->kind)) {
+    if (link_is_reader(side->kind) || link_is_own(side->kind)) {
         return 0;
+    }
+    if (side->kind == LINK_SPACES) {
+        return link_space_receives();
     }
     return side->kind == LINK_BULK ? links_own_bulk(links)
                                    : links_channel(links, side->kind)->receives;
@@ -196,6 +208,9 @@ static struct fabric_receive receive_of(const struct link_side *side, uint32_t n
     const struct links *links = side->link->links;
     const struct link_channel *channel = links_channel(links, side->kind);
 
+    if (side->kind == LINK_SPACES) {
+        return link_space_receive(side, number);
+    }
     if (channel != NULL && channel->buffers == 0) {
         /* For an immediate alone. */
         return (struct fabric_receive){
@@ -248,8 +263,7 @@ void link_post_receives(struct link_side *side)
     forget_receives(side);
 }
 
-/* What is in this receive is not needed any more: it is posted again soon. */
-static void receive_is_over(struct link_side *side, uint32_t number)
+void link_receive_is_over(struct link_side *side, uint32_t number)
 {
     NIGH_ASSERT(side->over_count < receives_of(side));
     side->over[side->over_count++] = number;
@@ -355,7 +369,10 @@ struct fabric_endpoint_options link_endpoint_options(struct link *link, enum lin
 {
     struct links *links = link->links;
 
-    if (kind >= LINK_READS || link_is_own(kind)) {
+    if (kind == LINK_SPACES) {
+        return link_space_options(&link->sides[kind]);
+    }
+    if (link_is_reader(kind) || link_is_own(kind)) {
         return (struct fabric_endpoint_options){.sends = links_posts(links, kind),
                                                 .context = &link->sides[kind],
                                                 .inline_bytes = LINK_HEAD_BYTES};
@@ -385,13 +402,15 @@ nigh_status link_take_endpoint(struct link *link, enum link_endpoint kind,
     link->sides[kind].established = false;
     if (kind == LINK_CALLS) {
         link_ring_begin(link);
+    } else if (kind == LINK_SPACES) {
+        link_space_begin(link);
     }
     if (status != NIGH_OK) {
         link_fail(link, status);
         return status;
     }
     for (uint32_t n = 0; n < receives_of(&link->sides[kind]); n++) {
-        receive_is_over(&link->sides[kind], n);
+        link_receive_is_over(&link->sides[kind], n);
     }
     link_post_receives(&link->sides[kind]);
     return NIGH_OK;
@@ -425,6 +444,7 @@ void link_established(struct link *link, enum link_endpoint kind, uint64_t now_u
     link->links->config.shell.up(link->links->config.shell.context, link, now_us);
     take_early(&link->sides[LINK_CONTROL], now_us);
     take_early(&link->sides[LINK_CALLS], now_us);
+    link_space_take_early(&link->sides[LINK_SPACES], now_us);
     link_measure_calls(link, now_us);
 }
 
@@ -509,6 +529,7 @@ void link_down(struct link *link, nigh_status reason, uint64_t now_us)
         }
     }
     link_end_ops(link, reason, now_us);
+    link_space_end(link, reason, now_us);
     if (was_up) {
         links->counters.downs++;
         LOG_DEBUG("down", "rank=%u rail=%u reason=%d", link->rank, link->rail, (int)reason);
@@ -563,7 +584,7 @@ static void take_frame(struct link_side *side, const struct link_early *came, ui
         return;
     }
     if (!link->failed) {
-        receive_is_over(side, came->number);
+        link_receive_is_over(side, came->number);
     }
     if (!link->failed && came->is_written) {
         link_ring_settle(side);
@@ -609,7 +630,7 @@ static void on_bulk_receive(struct link *link, const struct fabric_completion *c
     link->links->config.shell.bulk(link->links->config.shell.context, link,
                                    bulk_receive(link, number), (uint32_t)completion->bytes, now_us);
     if (!link->failed && !link->kept) {
-        receive_is_over(&link->sides[LINK_BULK], number);
+        link_receive_is_over(&link->sides[LINK_BULK], number);
     }
 }
 
@@ -627,7 +648,7 @@ static void on_pushed(struct link *link, enum link_endpoint kind,
         bulk_over(&link->links->bulk, (uint32_t)completion->tag);
         link->links->told = LINK_NO_RECEIVE;
     } else {
-        receive_is_over(&link->sides[kind], (uint32_t)completion->tag);
+        link_receive_is_over(&link->sides[kind], (uint32_t)completion->tag);
     }
     shell->pushed(shell->context, link, completion->imm, completion->bytes, now_us);
 }
@@ -683,7 +704,7 @@ void link_give_back(struct link *link, const uint8_t *bytes)
 
     NIGH_ASSERT(number < link->links->config.bulk_receives);
     if (!link->failed) {
-        receive_is_over(&link->sides[LINK_BULK], (uint32_t)number);
+        link_receive_is_over(&link->sides[LINK_BULK], (uint32_t)number);
     }
 }
 
@@ -698,6 +719,10 @@ void link_complete(struct link_side *side, const struct fabric_completion *compl
     }
     if (side->endpoint != completion->endpoint) {
         return; /* of an endpoint that went down in this turn */
+    }
+    if (side->kind == LINK_SPACES) {
+        link_space_complete(side, completion, now_us);
+        return;
     }
     if (completion->op != FABRIC_RECV && links_channel(link->links, side->kind) == NULL) {
         link_on_op(side, completion, now_us);

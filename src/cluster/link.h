@@ -17,6 +17,9 @@
  * was under way over it ends, and nothing else; the side that dials dials it again. A link comes up
  * with them, and goes down when one of them stays away.
  *
+ * Messages of spaces, and the bytes that precede them, have one endpoint at rail 0 where both nodes
+ * serve spaces. It fails with its link: what comes over it comes in order, or not at all.
+ *
  * A link that is down has no endpoint: nothing of it touches memory any more. Completions that tell
  * of its end are delivered after its endpoints were destroyed, so that whoever gets one may reuse
  * the memory (the loans' rule c).
@@ -38,13 +41,17 @@
 struct links;
 struct link;
 
+/* Of bytes that go with a message of spaces. */
+#define LINK_SPACE_SLICES 2u
+
 enum link_endpoint {
     LINK_CONTROL = 0,
     LINK_BULK = 1,
     LINK_CALLS = 2,
     LINK_REGIONS = 3,     /* one-sided operations of regions */
     LINK_REGIONS_LOW = 4, /* those of low priority, where they have an endpoint of their own */
-    LINK_READS = 5        /* the first of the further bulk endpoints, which carry READs alone */
+    LINK_READS = 5,       /* the first of the further bulk endpoints, which carry READs alone */
+    LINK_SPACES = 8       /* messages of spaces with the bytes before them */
 };
 
 /* How frames of calls travel (docs/verbs.md): sent to receives, or written into a ring of the peer.
@@ -63,6 +70,8 @@ struct link_peer {
     uint32_t lanes;
     uint32_t bulk_endpoints; /* of a link to it, to LIMIT_BULK_ENDPOINTS: the same there; 0 is 1 */
     uint32_t region_endpoints;       /* likewise, of rail 0, to LIMIT_REGION_ENDPOINTS */
+    uint32_t space_endpoints;        /* likewise: 1 where both nodes serve spaces, else 0 */
+    uint32_t version;                /* of the session's handshake: tokens name it */
     uint8_t session[AUTH_KEY_BYTES]; /* signs and checks tokens */
     /* "host:port" of each lane; "host,host:port": it is at one of them */
     char addresses[LIMIT_LANES][FABRIC_ADDRESS_BYTES];
@@ -89,6 +98,14 @@ struct links_shell {
                    uint64_t now_us);
     /* What was called so has been given up by the peer: rpc_shell.canceled. NULL: nobody minds. */
     void (*withdrawn)(void *context, struct link *link, uint64_t call);
+    /* A message of spaces, of 1 to LIMIT_SPACE_MESSAGE bytes, aligned to eight and good until the
+     * return: what it was sent with is there. In the order in which the peer sent them, those of
+     * `landed` among them. Who finds that one is nonsense breaks the link. */
+    void (*spaced)(void *context, struct link *link, const uint8_t *bytes, uint32_t count,
+                   uint64_t now_us);
+    /* A message of spaces that was written with its bytes, `count` together, where the peer was
+     * told to, or so it says: `imm` and `count` are to be looked at as what lies there. */
+    void (*landed)(void *context, struct link *link, uint32_t imm, uint64_t count, uint64_t now_us);
 };
 
 struct links_config {
@@ -110,10 +127,12 @@ struct links_config {
     uint32_t bulk_bytes;    /* of each */
     uint32_t reads;         /* READs under way at once over the bulk endpoints of a link together,
                                and over each for regions; more are NIGH_BUSY */
-    uint32_t writes; /* the same of WRITEs and atomics together, to LIMIT_LINK_WRITES, over each
-                        endpoint for regions; 0, at all lanes and nodes: there are none, nor such
-                        endpoints: links_rights */
-    uint64_t seed;   /* of the back-off's jitter */
+    uint32_t writes;    /* the same of WRITEs and atomics together, to LIMIT_LINK_WRITES, over each
+                           endpoint for regions; 0, at all lanes and nodes: there are none, nor such
+                           endpoints: links_rights */
+    bool serves_spaces; /* links have an endpoint for spaces where the peers' nodes do, too; needs
+                           shell.spaced and shell.landed. false: no memory is kept for any */
+    uint64_t seed;      /* of the back-off's jitter */
     struct links_shell shell;
 };
 
@@ -246,6 +265,19 @@ nigh_status link_compare_swap(struct link *link, enum link_endpoint over,
                               link_word_done *done, void *context);
 
 /*
+ * The same of a word of this lane's own memory, `own` being what a peer would name it by: over an
+ * endpoint of the lane's fabric that leads back to it (fabric_loop), so that it is atomic with what
+ * peers do to the word where the processor is not. The endpoint is made at first use, and when it
+ * has failed, made anew. Ends as link_fetch_add's, and costs this endpoint alone where the key is
+ * good for nothing any more. NIGH_BUSY: links_config.writes are under way, or there is no endpoint
+ * now: it may be asked for again soon. NIGH_UNSUPPORTED besides: not FABRIC_CAN_LOOP.
+ */
+nigh_status links_fetch_add(struct links *links, struct fabric_remote own, uint64_t added,
+                            link_word_done *done, void *context, uint64_t now_us);
+nigh_status links_compare_swap(struct links *links, struct fabric_remote own, uint64_t compare,
+                               uint64_t swap, link_word_done *done, void *context, uint64_t now_us);
+
+/*
  * Sends one message of at most bulk_bytes on the bulk endpoint: slices, the first of which may be
  * inline (memory NULL, at most 64 bytes, taken during the call). The peer must have granted a
  * receive for it: who asks for messages says how many. Otherwise as link_read.
@@ -260,6 +292,47 @@ nigh_status link_send(struct link *link, const struct fabric_slice *slices, uint
  */
 nigh_status link_push(struct link *link, const struct fabric_slice *slices, uint32_t count,
                       struct fabric_remote remote, uint32_t imm, link_done *done, void *context);
+
+/* A message to the peer's spaces, and bytes that go with it. */
+struct link_message {
+    const void *bytes; /* taken during the call */
+    uint32_t count;    /* of them, 1 to LIMIT_SPACE_MESSAGE */
+    /* Registered, of the caller's until the end; none: a message alone. LINK_SPACE_SLICES at most.
+     */
+    const struct fabric_slice *slices;
+    uint32_t slice_count;
+    struct fabric_remote remote; /* where they are written, in the peer's memory */
+};
+
+/*
+ * Sends a message over the endpoint for spaces, with its slices WRITTEN to `remote` before it: the
+ * peer's shell.spaced finds them there. Both are one chain, under one doorbell with what else is
+ * said in this turn (links_flush).
+ *
+ * NIGH_OK: `done` follows, once, not from inside this call, unless it is NULL: then nobody hears
+ * when the slices are free. With NIGH_OK it says that all of it is at the peer, else why the link
+ * is down: then it is there or not, or in part. Messages leave in
+ * the order of the calls, when the peer has a receive for them; until then they wait.
+ *
+ * NIGH_BUSY: LIMIT_SPACE_SENDS have not ended; link_space_room says how many more are taken, in
+ * every turn. NIGH_INVALID: too many slices or bytes, or memory that is not registered;
+ * NIGH_UNSUPPORTED: the link has no such endpoint: not of rail 0, or a node that serves no spaces;
+ * NIGH_PEER_LOST. Where the peer's memory is not there, or not open to it, the link goes down, as
+ * with any failure.
+ */
+nigh_status link_space_send(struct link *link, const struct link_message *message, link_done *done,
+                            void *context);
+
+/*
+ * The same in one post: the message's bytes are written to `remote` with the slices behind them,
+ * and the peer's shell.landed is told `imm` and how many they are. Where the fabric has no writes
+ * with immediate data they are written, and a message of the link's own tells that.
+ */
+nigh_status link_space_grant(struct link *link, const struct link_message *message, uint32_t imm,
+                             link_done *done, void *context);
+
+/* How many more of both a link takes now; 0: it has no endpoint for them, too. */
+uint32_t link_space_room(const struct link *link);
 
 /* Posts what was asked for and is not posted yet. Whoever begins something that takes long calls it
  * first, and whoever asked for something outside of a turn, last. */
@@ -299,8 +372,12 @@ struct links_counters {
     uint64_t reads, read_bytes, bulk_messages, pushes;
     uint64_t writes, write_bytes, atomics;
     uint64_t region_posts[LIMIT_REGION_ENDPOINTS]; /* READs, WRITEs, atomics of each endpoint */
-    uint64_t region_ends;               /* of endpoints for regions, without their link's */
-    uint64_t calls_sent, calls_written; /* frames of calls */
+    uint64_t region_bytes;                         /* of these READs and WRITEs */
+    uint64_t region_ends; /* of endpoints for regions, without their link's, and to own words */
+    uint64_t space_messages, space_grants; /* that left, of spaces */
+    uint64_t space_write_bytes;            /* of them, written before a message or with one */
+    uint64_t space_credits;                /* told of alone */
+    uint64_t calls_sent, calls_written;    /* frames of calls */
     uint64_t ring_full;    /* of them, that were to be written and found no room: sent, or late */
     uint64_t ring_news;    /* sent only to tell of room */
     uint64_t other_epochs; /* frames of another list of members: each ended its link */

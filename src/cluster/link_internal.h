@@ -11,8 +11,8 @@
 #include "rpc/rpc_ring.h"
 #include "rpc/rpc_way.h"
 
-#define LINK_ENDPOINTS    (LINK_READS + LIMIT_BULK_ENDPOINTS - 1u) /* at most */
-#define LINK_SIGNAL_EVERY 16u /* unsignalled sends between two signalled ones */
+#define LINK_ENDPOINTS    (LINK_SPACES + 1u) /* at most */
+#define LINK_SIGNAL_EVERY 16u                /* unsignalled sends between two signalled ones */
 #define LINK_INLINE_TAG   UINT64_MAX
 #define LINK_NO_OP        UINT32_MAX
 #define LINK_NO_RECEIVE   UINT32_MAX
@@ -95,6 +95,51 @@ enum link_op_kind {
     LINK_OP_WORD /* an atomic */
 };
 
+/* Of spaces, on the wire: what each SEND begins with, and its message behind it. Little endian. */
+struct link_space_head {
+    uint8_t magic;
+    uint8_t kind;     /* enum link_space_kind */
+    uint16_t credits; /* receives that are there again */
+    uint32_t imm;     /* LANDED */
+    uint32_t bytes;   /* MESSAGE: behind the head; LANDED: that were written */
+    uint32_t zero;
+};
+
+struct link_space_word {
+    struct link_space_head head;
+    uint8_t bytes[LIMIT_SPACE_MESSAGE];
+};
+
+_Static_assert(sizeof(struct link_space_word) == 80, "a message of spaces is on the wire");
+
+/* A message of spaces, from the call until its slices are the caller's again. */
+struct link_space_send {
+    link_done *done; /* NULL: nobody asks */
+    void *context;
+    struct fabric_slice slices[LINK_SPACE_SLICES];
+    struct fabric_remote remote;
+    uint32_t imm;
+    uint8_t slice_count;
+    uint8_t bytes; /* of the message: it lies in the word of the same place */
+    bool is_grant;
+};
+
+/*
+ * The endpoint for spaces, of a link that has one. Those that were asked for are numbered from the
+ * link's begin on; a number's place is that modulo LIMIT_SPACE_SENDS.
+ */
+struct link_space {
+    struct link_space_word *words; /* of receives, then of sends, then of credits alone */
+    struct fabric_memory *registration;
+    struct link_space_send *sends;
+    struct link_early *early; /* of the side, as `over` */
+    uint32_t *over;
+    uint64_t ended, posted, asked; /* numbers: of those before, which have, or were */
+    uint32_t credits;              /* receives of the peer that nothing is on its way to */
+    uint32_t owed;                 /* receives here that it is not told of yet */
+    bool telling;                  /* credits alone are under way */
+};
+
 /* What is under way over the bulk endpoints, and those for regions. */
 struct link_op {
     enum link_op_kind kind;
@@ -132,6 +177,7 @@ struct link {
     bool kept; /* the bulk message that is being told of is kept */
 
     struct link_rings rings;
+    struct link_space *space; /* NULL: it has no endpoint for spaces */
 
     struct link_op *ops;
     uint32_t ops_used;
@@ -147,6 +193,30 @@ struct link_chain {
     uint32_t count; /* 0: there is none */
     struct fabric_work works[LINK_CHAIN];
     struct fabric_slice slices[LINK_CHAIN][LIMIT_FABRIC_SLICES];
+};
+
+/* An atomic of a word of the own memory, under way. */
+struct link_loop_op {
+    link_word_done *done; /* NULL: it is free */
+    void *context;
+    nigh_status status; /* of a failed one, until its place is free */
+    uint32_t next;      /* free list */
+    bool ends;          /* with the endpoint that it is of */
+};
+
+/* The endpoint that leads back to the own fabric. */
+struct link_loop {
+    struct fabric_endpoint *endpoint; /* NULL: not used yet, or it failed */
+    uint64_t *words;                  /* that atomics found, by number; config.writes */
+    struct fabric_memory *registration;
+    struct link_loop_op *ops;
+    uint32_t used, count; /* numbers that were ever taken; under way */
+    uint32_t free_op;
+    bool failed; /* goes at the end of the turn, for `reason` */
+    nigh_status reason;
+    bool has_served;   /* something was done over this one */
+    uint32_t attempts; /* in vain, since one was */
+    uint64_t again_us; /* not made anew before this */
 };
 
 /* What the endpoints of one kind have in common whose frames are a channel's. */
@@ -196,6 +266,7 @@ struct links {
     struct rpc_pool *waits; /* calls of all links that wait for a credit; NULL: none */
     struct link_chain chain;
     struct link_frames frames;
+    struct link_loop loop;
     enum link_way way;     /* config.calls_way, as far as the fabric can */
     uint8_t *frame;        /* one that came through a ring, copied; NULL: none does */
     struct list returning; /* sides with receives to post again */
@@ -215,11 +286,20 @@ uint32_t links_own_bulk(const struct links *links);
  * it goes. */
 bool links_carry_regions(const struct links *links);
 
+/* Whether messages of spaces go over one of these links to a peer, that of rail 0. */
+bool links_carry_spaces(const struct links *links);
+
 /* Posts that have room in an endpoint without a channel. */
 uint32_t links_posts(const struct links *links, enum link_endpoint kind);
 
 /* All receives that it has. */
 uint32_t links_own_receives(const struct links *links);
+
+/* One of the further bulk endpoints. */
+static inline bool link_is_reader(enum link_endpoint kind)
+{
+    return kind >= LINK_READS && kind < LINK_SPACES;
+}
 
 /* Whether a link to this peer has such an endpoint. */
 bool link_has(const struct link *link, enum link_endpoint kind);
@@ -250,6 +330,8 @@ nigh_status links_dial(struct link *link, enum link_endpoint kind);
 /* Takes it down now; nothing if it is. Not from inside its callbacks. */
 void link_down(struct link *link, nigh_status reason, uint64_t now_us);
 
+/* What is in this receive is not needed any more: it is posted again soon. */
+void link_receive_is_over(struct link_side *side, uint32_t number);
 /* Posts the receives of all sides that are done with, of one side. */
 void links_give_back(struct links *links);
 void link_post_receives(struct link_side *side);
@@ -263,6 +345,9 @@ uint8_t *link_op_head(const struct link *link, uint32_t op);
 
 /* ---- link_ops.c ----------------------------------------------------------- */
 
+/* One more post of an endpoint without a channel; room for `count` of them in one chain. */
+void link_add_to_chain(struct link_side *side, const struct fabric_work *work);
+void link_chain_room(struct link_side *side, uint32_t count);
 /* What is not posted yet ends with its link, or its endpoint, as what was. */
 void link_forget_chain(const struct link *link);
 void link_forget_side_chain(const struct link_side *side);
@@ -297,6 +382,17 @@ void link_settle_own(struct link *link, uint64_t now_us);
  * Of a link that has an endpoint. */
 uint64_t link_serve_own(struct link *link, bool *worked, uint64_t now_us);
 
+/* ---- link_loop.c ---------------------------------------------------------- */
+
+void link_loop_complete(struct links *links, const struct fabric_completion *completion,
+                        uint64_t now_us);
+/* It failed: it goes at the end of the turn. */
+void link_loop_fail(struct links *links, nigh_status reason);
+void link_loop_settle(struct links *links, uint64_t now_us);
+/* What is under way ends (NIGH_CANCELED), and nothing more begins. */
+void link_loop_fini(struct links *links);
+bool link_loop_is_valid(const struct link_loop *loop);
+
 /* ---- link_frames.c -------------------------------------------------------- */
 
 /* A frame leaves, or waits until it can; what it tells the peer of is there. */
@@ -307,6 +403,27 @@ void link_send_waiting(struct link_side *side);
 /* What the own ring owes, without a frame. */
 void link_send_news(struct link_side *side);
 void link_give_send(struct link_side *side, struct send *send);
+
+/* ---- link_space.c --------------------------------------------------------- */
+
+/* Makes what a link to this peer needs of it, or gives that back; it has no endpoint now.
+ * NIGH_NO_RESOURCES, or what the fabric says of the memory. */
+nigh_status link_space_prepare(struct link *link);
+void link_space_fini(struct link *link);
+/* Of its memory. */
+uint64_t link_space_bytes(void);
+struct fabric_endpoint_options link_space_options(struct link_side *side);
+uint32_t link_space_receives(void);
+struct fabric_receive link_space_receive(const struct link_side *side, uint32_t number);
+/* A connection begins. */
+void link_space_begin(struct link *link);
+void link_space_complete(struct link_side *side, const struct fabric_completion *completion,
+                         uint64_t now_us);
+/* What came before the link was up. */
+void link_space_take_early(struct link_side *side, uint64_t now_us);
+/* All that was asked for ends: nothing touches its memory any more. */
+void link_space_end(struct link *link, nigh_status reason, uint64_t now_us);
+bool link_space_is_valid(const struct link *link);
 
 /* ---- link_ring.c ---------------------------------------------------------- */
 

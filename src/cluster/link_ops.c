@@ -187,6 +187,9 @@ void links_flush(struct links *links)
     if (link->failed || side->failed) {
         return;
     }
+    if (side->kind == LINK_SPACES) {
+        link_post_receives(side); /* of which the peer is told */
+    }
     status = fabric_post(links->config.fabric, side->endpoint, chain->works, &bad);
     if (status != NIGH_OK) {
         /* Some were taken, perhaps: they and the others end alike, when the endpoint is gone. */
@@ -194,8 +197,16 @@ void links_flush(struct links *links)
     }
 }
 
-/* One more post of an endpoint without a channel. */
-static void add_to_chain(struct link_side *side, const struct fabric_work *work)
+void link_chain_room(struct link_side *side, uint32_t count)
+{
+    const struct link_chain *chain = &side->link->links->chain;
+
+    if (chain->side == side && chain->count + count > LINK_CHAIN) {
+        links_flush(side->link->links);
+    }
+}
+
+void link_add_to_chain(struct link_side *side, const struct fabric_work *work)
 {
     struct link_chain *chain = &side->link->links->chain;
     struct fabric_work *added;
@@ -223,7 +234,8 @@ static struct link_side *next_reader(struct link *link)
 {
     const struct link_chain *chain = &link->links->chain;
 
-    if (chain->count > 0 && chain->side->link == link && !link_is_own(chain->side->kind)) {
+    if (chain->count > 0 && chain->side->link == link &&
+        (chain->side->kind == LINK_BULK || link_is_reader(chain->side->kind))) {
         return chain->side;
     }
     do {
@@ -254,10 +266,11 @@ static nigh_status post_read(struct link *link, const struct link_op *op,
         return NIGH_BUSY;
     }
     work.tag = number;
-    add_to_chain(link_is_own(op->over) ? &link->sides[op->over] : next_reader(link), &work);
+    link_add_to_chain(link_is_own(op->over) ? &link->sides[op->over] : next_reader(link), &work);
     link->links->counters.reads++;
     for (uint32_t n = 0; n < count; n++) {
         link->links->counters.read_bytes += slices[n].bytes;
+        link->links->counters.region_bytes += link_is_own(op->over) ? slices[n].bytes : 0;
     }
     return NIGH_OK;
 }
@@ -306,7 +319,7 @@ static nigh_status post_bytes(struct link *link, const struct link_op *op, struc
     work->slices = copies;
     work->slice_count = count;
     work->tag = number;
-    add_to_chain(&link->sides[op->over], work);
+    link_add_to_chain(&link->sides[op->over], work);
     return NIGH_OK;
 }
 
@@ -384,6 +397,7 @@ nigh_status link_write(struct link *link, enum link_endpoint over,
     if (status == NIGH_OK) {
         link->links->counters.writes++;
         link->links->counters.write_bytes += bytes;
+        link->links->counters.region_bytes += bytes;
     }
     return status;
 }
@@ -414,7 +428,7 @@ static nigh_status post_word(struct link *link, const struct link_op *op, struct
     work->slices = &slice;
     work->slice_count = 1;
     work->tag = number;
-    add_to_chain(&link->sides[op->over], work);
+    link_add_to_chain(&link->sides[op->over], work);
     link->links->counters.atomics++;
     return NIGH_OK;
 }

@@ -95,6 +95,8 @@ static bool is_config_valid(const struct links_config *config)
            config->writes <= LIMIT_LINK_WRITES && config->reads > 0 &&
            config->reads <= LIMIT_FABRIC_DEPTH &&
            config->reads + max_u32(config->writes, config->bulk_receives) <= LIMIT_FABRIC_DEPTH &&
+           (!config->serves_spaces ||
+            (config->shell.spaced != NULL && config->shell.landed != NULL)) &&
            config->shared_bulk <= LIMIT_FABRIC_STOCK && config->bulk_bytes > 0 &&
            is_channel_valid(&config->rpc) &&
            (!has_calls(config) || (is_channel_valid(&config->calls) &&
@@ -147,6 +149,7 @@ nigh_status links_create(const struct links_config *config, struct links **out)
     list_init(&links->returning);
     sends_init(&links->sends, config->fabric, max_u32(links->control.stride, links->calls.stride));
     links->told = LINK_NO_RECEIVE;
+    links->loop.free_op = LINK_NO_OP;
     if (status == NIGH_OK && config->shared_bulk > 0) {
         status = bulk_init(&links->bulk, config->fabric, config->shared_bulk, config->bulk_bytes);
     }
@@ -210,6 +213,7 @@ void links_destroy(struct links *links)
         drop_peer(links, rank, NIGH_CANCELED, 0);
         free_peer(links, &links->peers[rank]);
     }
+    link_loop_fini(links);
     sends_fini(&links->sends);
     bulk_fini(&links->bulk);
     rpc_pool_destroy(links->waits);
@@ -263,6 +267,20 @@ static nigh_status make_peer_links(struct links *links, uint32_t rank, uint32_t 
     return NIGH_OK;
 }
 
+/* What they need for spaces, where both nodes serve any. */
+static nigh_status prepare_spaces(struct links *links, struct links_peer *peer)
+{
+    for (uint32_t n = 0; n < peer->count; n++) {
+        nigh_status status = link_space_prepare(&peer->links[n]);
+
+        if (status != NIGH_OK) {
+            free_peer(links, peer);
+            return status;
+        }
+    }
+    return NIGH_OK;
+}
+
 /* Its links are made, to be dialled or waited for; or tried to be later. */
 static nigh_status begin_peer(struct links *links, uint32_t rank, uint64_t now_us)
 {
@@ -270,6 +288,9 @@ static nigh_status begin_peer(struct links *links, uint32_t rank, uint64_t now_u
     nigh_status status =
         make_peer_links(links, rank, max_u32(peer->info.lanes, links->config.lanes));
 
+    if (status == NIGH_OK) {
+        status = prepare_spaces(links, peer);
+    }
     peer->up = status == NIGH_OK;
     peer->owed = !peer->up;
     if (peer->owed) {
@@ -299,7 +320,7 @@ nigh_status links_peer_up(struct links *links, const struct link_peer *info, uin
 
     if (info->rank >= links->config.nodes || info->rank == links->config.rank ||
         !is_lane_count(info->lanes) || info->bulk_endpoints > LIMIT_BULK_ENDPOINTS ||
-        info->region_endpoints > LIMIT_REGION_ENDPOINTS) {
+        info->region_endpoints > LIMIT_REGION_ENDPOINTS || info->space_endpoints > 1) {
         return NIGH_INVALID;
     }
     peer = &links->peers[info->rank];
@@ -357,6 +378,7 @@ nigh_status links_dial(struct link *link, enum link_endpoint kind)
         .incarnation = links->config.incarnation,
         .target_incarnation = peer->info.incarnation,
         .serial = ++peer->serial,
+        .version = (uint16_t)peer->info.version,
     };
     uint8_t said[sizeof(token) + LINK_OFFER_BYTES];
     uint32_t bytes = sizeof(token);
@@ -484,7 +506,7 @@ static struct link_side *check_token(struct links *links, const struct fabric_ev
     peer = &links->peers[token.rank];
     if (!peer->up || peer->info.dials || token.incarnation != peer->info.incarnation ||
         token.target_incarnation != links->config.incarnation ||
-        !auth_token_check(&token, peer->info.session)) {
+        token.version != peer->info.version || !auth_token_check(&token, peer->info.session)) {
         return NULL;
     }
     link = find_rail(links, token.rank, token.rail);
@@ -578,6 +600,10 @@ static void on_event(struct links *links, const struct fabric_event *event, uint
         on_connect_request(links, event, now_us);
         return;
     }
+    if (event->endpoint == links->loop.endpoint) {
+        link_loop_fail(links, event->status);
+        return;
+    }
     if (side == NULL || side->endpoint != event->endpoint) {
         return;
     }
@@ -598,6 +624,7 @@ static void settle(struct links *links, uint64_t now_us)
 {
     while (links->any_failed) {
         links->any_failed = false;
+        link_loop_settle(links, now_us);
         for (uint32_t rank = 0; rank < links->config.nodes; rank++) {
             struct links_peer *peer = &links->peers[rank];
 
@@ -654,7 +681,7 @@ static void tick(struct links *links, uint64_t now_us)
 }
 
 /* Frames that went out first: their buffers are wanted by what those that came in cause. */
-static void take_completions(const struct links *links, const struct fabric_completion *completions,
+static void take_completions(struct links *links, const struct fabric_completion *completions,
                              uint32_t count, uint64_t now_us)
 {
     for (uint32_t pass = 0; pass < 2; pass++) {
@@ -665,6 +692,8 @@ static void take_completions(const struct links *links, const struct fabric_comp
 
             if (side != NULL && went_out == (pass == 0)) {
                 link_complete(side, &completions[n], now_us);
+            } else if (side == NULL && pass > 0) {
+                link_loop_complete(links, &completions[n], now_us);
             }
         }
     }
@@ -782,6 +811,9 @@ uint64_t links_link_bytes(const struct links *links)
     if (links->calls.receives > 0) {
         channels += rpc_memory_bytes(&links->calls.rpc);
     }
+    if (links_carry_spaces(links)) {
+        channels += link_space_bytes();
+    }
     return sizeof(struct link) + link_memory_bytes(links) + channels +
            links->max_ops * sizeof(struct link_op) +
            (links->control.receives + links->calls.receives) * sizeof(struct link_early) +
@@ -860,7 +892,8 @@ static bool is_link_valid(const struct link *link)
         }
         under_way += side->op_count;
     }
-    if (link->up && !rpc_ring_is_valid(&rings->writer, &rings->reader)) {
+    if ((link->up && !rpc_ring_is_valid(&rings->writer, &rings->reader)) ||
+        !link_space_is_valid(link)) {
         return false;
     }
     return link->up ? is_link_whole(link) : under_way == 0 || link->failed;
@@ -887,7 +920,7 @@ bool links_is_valid(const struct links *links)
             return false;
         }
     }
-    if (links->chain.count >= LINK_CHAIN ||
+    if (!link_loop_is_valid(&links->loop) || links->chain.count >= LINK_CHAIN ||
         (links->chain.count > 0 &&
          (!links->chain.side->link->up || links->chain.side->endpoint == NULL))) {
         return false;

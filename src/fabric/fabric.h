@@ -45,6 +45,8 @@ struct fabric_stock;
 /* Atomics are atomic with those of the target's own processors, and of its other fabrics. Without
  * it words that peers change by atomics are changed, and read, through one fabric alone. */
 #define FABRIC_CAN_ATOMICS_HERE 64u
+/* There are endpoints that lead back to the own fabric (fabric_loop). */
+#define FABRIC_CAN_LOOP 128u
 
 struct fabric_caps {
     const char *name;      /* "tcp", "verbs", "sim" */
@@ -216,6 +218,9 @@ struct fabric_provider {
                           const struct fabric_endpoint_options *options, const void *private_data,
                           uint32_t private_bytes);
     void (*reject)(struct fabric_endpoint *endpoint);
+    /* NULL: not FABRIC_CAN_LOOP. */
+    nigh_status (*loop)(struct fabric *fabric, const struct fabric_endpoint_options *options,
+                        struct fabric_endpoint **endpoint);
     nigh_status (*post)(struct fabric_endpoint *endpoint, const struct fabric_work *work,
                         const struct fabric_work **bad);
     nigh_status (*post_receive)(struct fabric_endpoint *endpoint,
@@ -267,6 +272,12 @@ static inline bool fabric_can(const struct fabric *fabric, enum fabric_op op)
     case FABRIC_COMPARE_SWAP: return (fabric->caps.ops & FABRIC_CAN_ATOMICS) != 0;
     default: return true;
     }
+}
+
+/* For providers: the same of an endpoint that leads back to its fabric. */
+static inline bool fabric_loop_can(const struct fabric *fabric, enum fabric_op op)
+{
+    return op != FABRIC_SEND && op != FABRIC_WRITE_IMM && fabric_can(fabric, op);
 }
 
 /* For providers: what an endpoint may post inline. */
@@ -366,6 +377,30 @@ static inline nigh_status fabric_accept(struct fabric *fabric, struct fabric_end
 static inline void fabric_reject(struct fabric *fabric, struct fabric_endpoint *endpoint)
 {
     fabric->provider->reject(endpoint);
+}
+
+/*
+ * An endpoint that leads back to this fabric: its READs, WRITEs and atomics act on what is
+ * registered here, by keys, with the rights, the order, the refusals and the completions of any
+ * peer's. So this node, too, changes words that peers change by atomics, where the fabric is not
+ * FABRIC_CAN_ATOMICS_HERE. It is connected on return: there is no ESTABLISHED, and none but its own
+ * DISCONNECTED when it fails, which ends nothing but this endpoint. It carries no messages: it has
+ * no receives and no stock (NIGH_INVALID), and SEND and WRITE_IMM are NIGH_UNSUPPORTED.
+ *
+ * NIGH_UNSUPPORTED: not FABRIC_CAN_LOOP (tcp: a lane has no wire to itself, and its atomics are its
+ * processor's; iWARP: connections are the kernel's, and there are no atomics); NIGH_UNREACHABLE:
+ * the device is lost, or does not take it; NIGH_LIMIT, NIGH_NO_RESOURCES as fabric_connect. May
+ * take some calls of the system: once, not for each post.
+ */
+static inline nigh_status fabric_loop(struct fabric *fabric,
+                                      const struct fabric_endpoint_options *options,
+                                      struct fabric_endpoint **endpoint)
+{
+    if ((fabric->caps.ops & FABRIC_CAN_LOOP) == 0)
+        return NIGH_UNSUPPORTED;
+    if (options->receives > 0 || options->stock != NULL || options->sends > LIMIT_FABRIC_DEPTH)
+        return NIGH_INVALID;
+    return fabric->provider->loop(fabric, options, endpoint);
 }
 
 /*

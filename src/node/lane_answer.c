@@ -61,6 +61,7 @@ static void add_exchange(const struct lane *lane, nigh_node_stats *stats)
     stats->call_frames_written += own.calls_written;
     stats->call_rings_full += own.rings_full;
     stats->region_posts += own.region_posts;
+    stats->region_post_bytes += own.region_post_bytes;
     stats->region_posts_low += own.region_posts_low;
     stats->region_ends += own.region_ends;
     stats->links_writing_calls += own.links_writing;

@@ -179,7 +179,7 @@ nigh_status lane_region_slice(struct lane_regions *at, struct region_part *part,
         return slice_of_fill(at, io, slice);
     if (io->piece != NULL) {
         slice->address = io->buffer + from;
-        slice->memory = at->buffers_at;
+        slice->memory = io->piece->slab->at;
         return NIGH_OK;
     }
     if (io->staging == NULL) {
@@ -201,19 +201,18 @@ nigh_status lane_region_slice(struct lane_regions *at, struct region_part *part,
 
 /* ---- what the lane moves -------------------------------------------------- */
 
-static bool has_atomics_here(const struct lane_regions *at)
+bool lane_region_has_atomics(const struct lane_regions *at)
 {
     const struct fabric *fabric = at->lane->config.fabric;
 
     return fabric == NULL || (fabric->caps.ops & FABRIC_CAN_ATOMICS_HERE) != 0;
 }
 
-static nigh_status act_on_word(const struct lane_regions *at, struct region_io *io, uint8_t *bytes)
+/* By the processor: never where peers' atomics are the device's alone. */
+static nigh_status act_on_word(struct region_io *io, uint8_t *bytes)
 {
     uint64_t *word = (uint64_t *)(void *)bytes;
 
-    if (!has_atomics_here(at))
-        return NIGH_UNSUPPORTED;
     if (io->what == SESSION_REGION_ADD) {
         io->old = __atomic_fetch_add(word, io->operand, __ATOMIC_SEQ_CST);
     } else {
@@ -224,14 +223,13 @@ static nigh_status act_on_word(const struct lane_regions *at, struct region_io *
     return NIGH_OK;
 }
 
-/* One aligned word moves whole, beside peers that the fabric lets at it. */
-static void move(uint8_t *to, const uint8_t *from, uint64_t count, bool writes)
+void lane_region_move(uint8_t *to, const uint8_t *from, uint64_t count, bool writes)
 {
     uint64_t *word = (uint64_t *)(void *)(writes ? to : (uint8_t *)(uintptr_t)from);
     uint64_t value;
 
     if (count != sizeof(value) || (uintptr_t)word % sizeof(value) != 0) {
-        memcpy(to, from, count);
+        memmove(to, from, count); /* a member may ask for any two ranges */
     } else if (writes) {
         memcpy(&value, from, sizeof(value));
         __atomic_store_n(word, value, __ATOMIC_RELEASE);
@@ -264,8 +262,8 @@ nigh_status lane_region_carry_out(struct lane_regions *at, struct region_part *p
     if (io->what == SESSION_REGION_MAP)
         return map_part(at, part);
     part->begun_bytes += count;
-    if (io->what == SESSION_REGION_ADD || io->what == SESSION_REGION_SWAP)
-        return act_on_word(at, io, chunk);
+    if (lane_region_is_word(io))
+        return act_on_word(io, chunk);
     if (io->what == SESSION_REGION_FILL) {
         memset(chunk + from, (uint8_t)io->operand, count);
         return NIGH_OK;
@@ -274,8 +272,8 @@ nigh_status lane_region_carry_out(struct lane_regions *at, struct region_part *p
     if (bytes == NULL)
         return io->is_told ? NIGH_CANCELED : NIGH_INVALID;
     if (io->what == SESSION_REGION_WRITE)
-        move(chunk + from, bytes + from, count, true);
+        lane_region_move(chunk + from, bytes + from, count, true);
     else
-        move(bytes + from, chunk + from, count, false);
+        lane_region_move(bytes + from, chunk + from, count, false);
     return NIGH_OK;
 }

@@ -261,6 +261,7 @@ static nigh_status give_handle(struct lane_regions *at, struct region_chunk_here
     struct fabric_remote remote;
     nigh_status status;
 
+    chunk->writes = writes;
     if (fabric == NULL) {
         at->windows += at->windows == UINT32_MAX ? 2 : 1; /* never 0 */
         chunk->handle = (struct region_window){

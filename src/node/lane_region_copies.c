@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies between regions, or within one, for a session: in pieces, some at a time, each of which is
- * read into a buffer of this lane and written from there. Reads and writes are operations like a
- * session's own (lane_region_ops.c): they are judged by its handles, and go where chunks are by
- * then.
+ * Copies between regions, or within one, for a session: in pieces, some at a time. Where both sides
+ * of one are at other nodes, that of its source is asked to write it (lane_region_pushes.c): its
+ * bytes do not come here. Any other is read into a buffer of this lane and written from there, and
+ * so is what could not be pushed, or the rest of it. Reads and writes, pushes among them, are
+ * operations like a session's own (lane_region_ops.c): they are judged by its handles, and go where
+ * chunks are by then.
  *
- * Pieces are in the order in which nothing is overwritten that is still to be read (backward where
- * the bytes go up within their region), and the n-th is written when all up to the n-th have been
- * read. So reads may be ahead of writes, and either may end in any order.
+ * Where the two ranges overlap all pieces come here, in the order in which nothing is overwritten
+ * that is still to be read (backward where the bytes go up), and the n-th is written when all up to
+ * the n-th have been read. So reads may be ahead of writes, and either may end in any order.
  *
  * Nothing is written before it is known that all of it may be: a copy of several pieces reads the
  * last byte of either side first.
@@ -35,24 +37,17 @@ static void say(struct lane_regions *at, struct region_copy *copy, nigh_status s
     lane_on_complete(at->lane, copy->slot, &cqe);
 }
 
-static void give_buffer(struct lane_regions *at, struct region_copy_piece *piece)
-{
-    lane_region_buffer_give(at, piece->copy->slot, piece->buffer);
-    piece->buffer = NULL;
-}
-
 static void free_copy(struct lane_regions *at, struct region_copy *copy)
 {
     for (uint32_t n = 0; n < LIMIT_REGION_COPY_POSTS; n++)
-        give_buffer(at, &copy->piece[n]);
+        lane_region_buffer_give(at, &copy->piece[n]);
     timers_cancel(&at->timers, &copy->wait.timer);
     if (turns_has(&copy->turn))
         turns_remove(&at->copy_turns, &copy->turn);
     if (list_is_linked(&copy->due))
         list_remove(&copy->due);
     list_remove(&copy->link);
-    at->copiers[copy->slot].copies--;
-    at->copy_count--;
+    session_shares_give(&at->shares, REGION_TABLE_COPIES, &copy->counts);
     free(copy);
 }
 
@@ -63,6 +58,15 @@ static void make_due(struct lane_regions *at, struct region_copy *copy)
     list_push_back(&at->copies_due, &copy->due);
 }
 
+/* What of it has landed is not written again: others may have written there since. */
+static void comes_here(struct region_copy_piece *piece, uint64_t landed_bytes)
+{
+    piece->from += landed_bytes;
+    piece->bytes -= landed_bytes;
+    piece->is_wanted = true;
+    piece->copy->elsewhere++;
+}
+
 void lane_region_copy_went_on(struct lane_regions *at, struct region_io *io, nigh_status status)
 {
     struct region_copy_piece *piece = io->piece;
@@ -70,40 +74,61 @@ void lane_region_copy_went_on(struct lane_regions *at, struct region_io *io, nig
 
     piece->io = NULL;
     copy->under_way--;
+    if (io->pushes && status == NIGH_ELSEWHERE) {
+        comes_here(piece, io->pushed_bytes);
+        make_due(at, copy);
+        return;
+    }
+    if (io->pushes && status == NIGH_OK)
+        copy->elsewhere = 0;
     if (copy->status == NIGH_OK)
         copy->status = status;
     piece->is_read = io->what == SESSION_REGION_READ && !copy->is_checking && status == NIGH_OK;
     if (!piece->is_read)
-        give_buffer(at, piece);
+        lane_region_buffer_give(at, piece);
     make_due(at, copy);
 }
 
 /* ---- pieces --------------------------------------------------------------- */
 
-/* False: too many operations are under way, and it is tried again. */
+/* What a handle of the copy's session is of; NULL: it was closed. */
+static struct region_use *use_of(const struct lane_regions *at, const struct region_copy *copy,
+                                 const struct region_copy_side *side)
+{
+    struct region_handles *handles = lane_region_handles(at, copy->slot);
+    struct region_handle *handle =
+        handles == NULL ? NULL : region_handles_find(handles, side->number);
+
+    return handle == NULL ? NULL : handle->region;
+}
+
+/* False: too many operations are under way, and it is tried again. What is pushed reads its source
+ * as it is written, so it is under way of that handle, too. */
 static bool begin_io(struct lane_regions *at, struct region_copy_piece *piece,
                      const struct region_copy_side *side, enum session_region_what what,
                      uint32_t rights)
 {
     struct region_copy *copy = piece->copy;
-    struct region_handles *handles = lane_region_handles(at, copy->slot);
-    struct region_handle *handle =
-        handles == NULL ? NULL : region_handles_find(handles, side->number);
+    bool pushes = what == SESSION_REGION_WRITE && piece->buffer == NULL;
+    struct region_use *use = use_of(at, copy, side);
+    struct region_use *from_use = pushes ? use_of(at, copy, &copy->from) : NULL;
     struct region_io *io;
 
-    if (handle == NULL) {
+    if (use == NULL || (pushes && from_use == NULL)) {
         copy->status = NIGH_CANCELED; /* it was closed */
         return false;
     }
     io = lane_region_io_take(at, copy->slot);
     if (io == NULL)
         return false;
-    io->use = handle->region;
+    io->use = use;
+    io->from_use = from_use;
     io->what = what;
     io->number = side->number;
     io->rights = rights;
     io->piece = piece;
     io->buffer = piece->buffer;
+    io->pushes = pushes;
     io->op.op.offset_bytes = side->offset + piece->from;
     io->op.op.length_bytes = piece->bytes;
     piece->io = io;
@@ -112,9 +137,9 @@ static bool begin_io(struct lane_regions *at, struct region_copy_piece *piece,
     return true;
 }
 
-static bool write_next(struct lane_regions *at, struct region_copy *copy)
+static bool write_piece(struct lane_regions *at, struct region_copy_piece *piece)
 {
-    struct region_copy_piece *piece = &copy->piece[copy->writes % LIMIT_REGION_COPY_POSTS];
+    struct region_copy *copy = piece->copy;
 
     if (!piece->is_read)
         return false;
@@ -123,8 +148,26 @@ static bool write_next(struct lane_regions *at, struct region_copy *copy)
         piece->is_read = true;
         return false;
     }
+    return true;
+}
+
+/* Those that are loose were begun already, or are written when they have been read. */
+static bool write_next(struct lane_regions *at, struct region_copy *copy)
+{
+    struct region_copy_piece *piece = &copy->piece[copy->writes % LIMIT_REGION_COPY_POSTS];
+
+    if (copy->writes == copy->reads || (!piece->is_loose && !write_piece(at, piece)))
+        return false;
     copy->writes++;
     return true;
+}
+
+static void write_loose(struct lane_regions *at, struct region_copy *copy)
+{
+    for (uint32_t n = 0; n < LIMIT_REGION_COPY_POSTS && copy->status == NIGH_OK; n++) {
+        if (copy->piece[n].is_loose)
+            (void)write_piece(at, &copy->piece[n]);
+    }
 }
 
 /* Whether all of it is there, and may be had: its last byte is read on both sides. */
@@ -142,29 +185,141 @@ static bool check_next(struct lane_regions *at, struct region_copy_piece *piece)
     return true;
 }
 
-static bool read_next(struct lane_regions *at, struct region_copy_piece *piece)
+/* ---- which piece is next --------------------------------------------------- */
+
+/* What is to be begun next, if its place is free; NULL. */
+static struct region_copy_piece *next_piece(struct region_copy *copy)
+{
+    struct region_copy_piece *piece = &copy->piece[copy->reads % LIMIT_REGION_COPY_POSTS];
+
+    return copy->begun_bytes == copy->bytes || piece->io != NULL || piece->buffer != NULL ||
+                   piece->is_wanted
+               ? NULL
+               : piece;
+}
+
+static void cut_piece(struct region_copy *copy, struct region_copy_piece *piece, uint64_t most)
+{
+    uint64_t left = copy->bytes - copy->begun_bytes;
+
+    piece->bytes = min_u64(min_u64(LIMIT_REGION_COPY_BYTES, most), left);
+    piece->from = copy->is_backward ? left - piece->bytes : copy->begun_bytes;
+    piece->is_loose = false;
+}
+
+/* It has ended, perhaps: of so many bytes. */
+static void piece_began(struct region_copy *copy, uint64_t bytes)
+{
+    copy->reads++;
+    copy->begun_bytes += bytes;
+}
+
+/* What of a copy goes from one chunk to one, both at other nodes. 0: what is next comes here. Who
+ * could not push again and again is not asked any more. *has_place: the node of its source may be
+ * asked now. */
+static uint64_t may_push(struct lane_regions *at, struct region_copy *copy, bool *has_place)
+{
+    const struct region_use *use = use_of(at, copy, &copy->to);
+    const struct region_geometry *geometry;
+    struct region_source source;
+    struct region_place place;
+    uint64_t begin = copy->to.offset + copy->begun_bytes, most;
+
+    if (at->lane->config.fabric == NULL || copy->is_within ||
+        copy->elsewhere >= LIMIT_REGION_COPY_POSTS || use == NULL ||
+        !lane_region_push_source(at, copy->slot, &copy->from, copy->begun_bytes, &source))
+        return 0;
+    geometry = &region_known(use->region)->geometry;
+    if (!region_geometry_has(geometry, begin, 1) ||
+        !region_place(use->region, (uint32_t)(begin / geometry->chunk_bytes), &place) ||
+        place.node == lane_regions_self(at->lane))
+        return 0;
+    most = min_u64(source.left_bytes, geometry->chunk_bytes - begin % geometry->chunk_bytes);
+    *has_place = lane_region_may_push(at, copy->slot, source.place.node);
+    return copy->is_whole && most < copy->bytes ? 0 : most;
+}
+
+/* False: nothing can be pushed now. Where it has no place it waits for what is under way of it, and
+ * for nobody else's: else a piece comes here. */
+static bool push_next(struct lane_regions *at, struct region_copy *copy)
+{
+    struct region_copy_piece *piece = copy->status == NIGH_OK ? next_piece(copy) : NULL;
+    bool has_place = false;
+    uint64_t most = piece == NULL ? 0 : may_push(at, copy, &has_place);
+    uint64_t bytes;
+
+    copy->is_next_pushed = most > 0 && (has_place || copy->under_way > 0);
+    if (most == 0 || !has_place)
+        return false;
+    cut_piece(copy, piece, most);
+    bytes = piece->bytes;
+    piece->is_loose = true;
+    if (!begin_io(at, piece, &copy->to, SESSION_REGION_WRITE, REGION_WRITE))
+        return false;
+    piece_began(copy, bytes);
+    return true;
+}
+
+/* Up to where the next may be pushed: where chunks end. */
+static uint64_t until_chunks_end(const struct lane_regions *at, const struct region_copy *copy)
+{
+    const struct region_copy_side *sides[] = {&copy->from, &copy->to};
+    uint64_t most = LIMIT_REGION_COPY_BYTES;
+
+    for (uint32_t n = 0; n < 2 && !copy->is_within && !copy->is_whole; n++) {
+        const struct region_use *use = use_of(at, copy, sides[n]);
+        uint64_t chunk_bytes = use == NULL ? 0 : region_known(use->region)->geometry.chunk_bytes;
+
+        if (chunk_bytes > 0)
+            most =
+                min_u64(most, chunk_bytes - (sides[n]->offset + copy->begun_bytes) % chunk_bytes);
+    }
+    return most;
+}
+
+static bool read_piece(struct lane_regions *at, struct region_copy_piece *piece)
 {
     struct region_copy *copy = piece->copy;
-    uint64_t n = copy->is_backward ? copy->pieces - 1 - copy->reads : copy->reads;
+    bool is_wanted = piece->is_wanted, has_place;
 
-    piece->from = n * LIMIT_REGION_COPY_BYTES;
-    piece->bytes = min_u64(LIMIT_REGION_COPY_BYTES, copy->bytes - piece->from);
+    if (!is_wanted)
+        cut_piece(copy, piece, until_chunks_end(at, copy));
     if (!begin_io(at, piece, &copy->from, SESSION_REGION_READ, REGION_READ))
         return false;
-    copy->reads++;
+    piece->is_wanted = false;
+    if (!is_wanted) {
+        piece_began(copy, piece->bytes);
+        copy->is_next_pushed = may_push(at, copy, &has_place) > 0;
+    }
+    if (copy->is_next_pushed)
+        make_due(at, copy);
     return true;
 }
 
 /* ---- whose turn it is ----------------------------------------------------- */
 
+static struct region_copy_piece *wanted_piece(struct region_copy *copy)
+{
+    for (uint32_t n = 0; n < LIMIT_REGION_COPY_POSTS; n++) {
+        if (copy->piece[n].is_wanted)
+            return &copy->piece[n];
+    }
+    return NULL;
+}
+
 /* What is to be read next, if a buffer alone is wanting; NULL. */
 static struct region_copy_piece *piece_to_read(struct region_copy *copy)
 {
-    struct region_copy_piece *piece =
-        &copy->piece[(copy->is_checking ? copy->checks : copy->reads) % LIMIT_REGION_COPY_POSTS];
-    bool is_all = copy->is_checking ? copy->checks == 2 : copy->reads == copy->pieces;
+    struct region_copy_piece *piece;
 
-    return copy->status != NIGH_OK || is_all || piece->buffer != NULL ? NULL : piece;
+    if (copy->status != NIGH_OK)
+        return NULL;
+    if (copy->is_checking) {
+        piece = &copy->piece[copy->checks % LIMIT_REGION_COPY_POSTS];
+        return copy->checks == 2 || piece->buffer != NULL ? NULL : piece;
+    }
+    piece = wanted_piece(copy);
+    return piece != NULL || copy->is_next_pushed ? piece : next_piece(copy);
 }
 
 static void want_buffer(struct lane_regions *at, struct region_copy *copy)
@@ -172,7 +327,7 @@ static void want_buffer(struct lane_regions *at, struct region_copy *copy)
     bool wants = piece_to_read(copy) != NULL;
 
     if (wants && !turns_has(&copy->turn))
-        turns_add(&at->copy_turns, &at->copiers[copy->slot].seat, &copy->turn, 1);
+        turns_add(&at->copy_turns, &at->copiers[copy->slot], &copy->turn, 1);
     else if (!wants && turns_has(&copy->turn))
         turns_remove(&at->copy_turns, &copy->turn);
 }
@@ -180,14 +335,11 @@ static void want_buffer(struct lane_regions *at, struct region_copy *copy)
 /* False: it gets no buffer, or nothing can be begun. */
 static bool begin_piece(struct lane_regions *at, struct region_copy_piece *piece)
 {
-    struct region_copy *copy = piece->copy;
-
-    piece->buffer = lane_region_buffer_take(at, copy->slot);
-    if (piece->buffer == NULL)
+    if (!lane_region_buffer_take(at, piece))
         return false;
-    if (copy->is_checking ? check_next(at, piece) : read_next(at, piece))
+    if (piece->copy->is_checking ? check_next(at, piece) : read_piece(at, piece))
         return true;
-    give_buffer(at, piece);
+    lane_region_buffer_give(at, piece);
     return false;
 }
 
@@ -220,24 +372,52 @@ static void hand_out(struct lane_regions *at)
 
 /* ---- how it goes on ------------------------------------------------------- */
 
+/* It waits for more than a buffer. */
+static bool is_stuck(const struct region_copy *copy)
+{
+    if (!turns_has(&copy->turn))
+        return true;
+    for (uint32_t n = 0; n < LIMIT_REGION_COPY_POSTS; n++) {
+        if (copy->piece[n].is_read)
+            return true;
+    }
+    return false;
+}
+
+static bool is_over(const struct region_copy *copy)
+{
+    if (copy->status != NIGH_OK)
+        return true;
+    for (uint32_t n = 0; n < LIMIT_REGION_COPY_POSTS; n++) {
+        if (copy->piece[n].is_wanted || copy->piece[n].is_read)
+            return false;
+    }
+    return copy->begun_bytes == copy->bytes && copy->writes == copy->reads;
+}
+
+static void begin_more(struct lane_regions *at, struct region_copy *copy)
+{
+    write_loose(at, copy);
+    while (copy->status == NIGH_OK && write_next(at, copy))
+        ;
+    while (push_next(at, copy))
+        ;
+}
+
 /* It is gone, perhaps, at the return. */
 static void go_on(struct lane_regions *at, struct region_copy *copy)
 {
-    bool is_stuck;
-
     if (copy->checks == 2 && copy->under_way == 0)
         copy->is_checking = false;
-    while (!copy->is_checking && copy->status == NIGH_OK && write_next(at, copy))
-        ;
+    if (!copy->is_checking)
+        begin_more(at, copy);
     want_buffer(at, copy);
-    is_stuck =
-        !turns_has(&copy->turn) || copy->piece[copy->writes % LIMIT_REGION_COPY_POSTS].is_read;
     if (copy->under_way > 0)
         return; /* it is due when something of it has ended */
-    if (copy->status != NIGH_OK || copy->writes == copy->pieces) {
+    if (is_over(copy)) {
         say(at, copy, copy->status);
         free_copy(at, copy);
-    } else if (is_stuck && !list_is_linked(&copy->due)) {
+    } else if (!list_is_linked(&copy->due) && is_stuck(copy)) {
         list_push_back(&at->copies_short, &copy->due);
         lane_regions_again(at);
     }
@@ -274,22 +454,25 @@ void lane_region_copies_retry(struct lane_regions *at)
 nigh_status lane_region_copy_begin(struct lane_regions *at, const struct region_copy *asked,
                                    uint64_t deadline_us)
 {
-    uint32_t left = LIMIT_REGION_COPIES - at->copy_count;
-    struct region_copy *copy =
-        at->copiers[asked->slot].copies < left ? malloc(sizeof(*copy)) : NULL;
+    struct session_place counts;
+    struct region_copy *copy;
 
-    if (copy == NULL)
+    if (!lane_region_share(at, REGION_TABLE_COPIES, asked->slot, &counts))
         return NIGH_OVERLOADED;
+    copy = malloc(sizeof(*copy));
+    if (copy == NULL) {
+        session_shares_give(&at->shares, REGION_TABLE_COPIES, &counts);
+        return NIGH_OVERLOADED;
+    }
     *copy = *asked;
+    copy->counts = counts;
     copy->at = at;
     copy->wait.kind = REGION_WAIT_COPY;
-    copy->pieces = (copy->bytes - 1) / LIMIT_REGION_COPY_BYTES + 1;
-    copy->is_checking = copy->pieces > 1; /* one is written whole, or refused */
+    copy->is_whole = copy->bytes <= LIMIT_REGION_COPY_BYTES; /* it is written whole, or refused */
+    copy->is_checking = !copy->is_whole;
     for (uint32_t n = 0; n < LIMIT_REGION_COPY_POSTS; n++)
         copy->piece[n].copy = copy;
     list_push_back(&at->copies, &copy->link);
-    at->copiers[copy->slot].copies++;
-    at->copy_count++;
     if (deadline_us != UINT64_MAX)
         NIGH_ASSERT(timers_add(&at->timers, &copy->wait.timer, deadline_us) == NIGH_OK);
     go_on(at, copy);

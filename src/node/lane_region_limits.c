@@ -60,7 +60,8 @@ static uint64_t bytes_of(struct region_wait *wait)
         io != NULL && (io->what == SESSION_REGION_READ || io->what == SESSION_REGION_WRITE ||
                        io->what == SESSION_REGION_FILL);
 
-    return has_bytes ? io->op.op.length_bytes : 0;
+    /* What is pushed is read and written. */
+    return has_bytes ? io->op.op.length_bytes * (io->pushes ? 2 : 1) : 0;
 }
 
 static void take(struct lane_regions *at, struct lane_region_session *session,

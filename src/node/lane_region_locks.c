@@ -106,6 +106,7 @@ static nigh_status open_handle(struct lane_regions *at, const struct region_guar
     struct region_handles *handles = lane_region_handles(at, io->slot);
     const struct region_descriptor *known = region_known(guard->use->region);
     uint32_t rights;
+    nigh_status status;
 
     if (handles == NULL || region_descriptor_is_none(known) || region_descriptor_is_freed(known) ||
         !region_version_equal(&known->birth, &guard->birth))
@@ -113,7 +114,10 @@ static nigh_status open_handle(struct lane_regions *at, const struct region_guar
     rights = guard->rights & region_descriptor_rights(known, handles->uid, handles->gid);
     if ((rights & io->rights) != io->rights)
         return NIGH_DENIED;
-    return region_handles_open(handles, guard->use, known, rights, &io->number);
+    status = region_handles_open(handles, guard->use, known, rights, &io->number);
+    if (status == NIGH_OK)
+        lane_region_hear(guard->use, known, io->number, rights);
+    return status;
 }
 
 static void tell_waiting(struct lane_regions *at, struct region_guard *guard, nigh_status status)

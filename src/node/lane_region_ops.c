@@ -105,6 +105,10 @@ void lane_region_io_finish(struct lane_regions *at, struct region_io *io, bool i
         io->use->is_closed = true;
     io->use->ios--;
     lane_region_use_put(at, io->use);
+    if (io->from_use != NULL) {
+        io->from_use->ios--;
+        lane_region_use_put(at, io->from_use);
+    }
     give_io(at, io);
 }
 
@@ -172,6 +176,7 @@ void lane_region_ops_tell(struct lane_regions *at)
         lane_region_leave(use);
         if (use->guard != NULL)
             lane_region_guard_free(at, use->guard);
+        lane_region_hear_no_more(use);
         regions_close(use->region);
         free(use);
     }
@@ -188,6 +193,8 @@ bool lane_region_ops_are_over(const struct lane_regions *at)
 void lane_region_io_begin(struct lane_regions *at, struct region_io *io, uint64_t deadline_us)
 {
     io->use->ios++;
+    if (io->from_use != NULL)
+        io->from_use->ios++;
     at->counts.operations++;
     if (deadline_us != UINT64_MAX)
         NIGH_ASSERT(timers_add(&at->timers, &io->wait.timer, deadline_us) == NIGH_OK);
@@ -221,7 +228,7 @@ void lane_region_use_end(struct lane_regions *at, struct region_use *use, nigh_s
 
         if (use->ios == 1)
             break;
-        if (io->use == use)
+        if (io->use == use || io->from_use == use)
             lane_region_io_end(at, io, status);
     }
     use->ios--;

@@ -2,8 +2,8 @@
 /*
  * Parts of operations of regions, as they are posted (docs/qos.md): each goes in pieces to the node
  * of its chunk, by READs, WRITEs and atomics of the link, straight from and to that node's memory;
- * what is here the lane moves itself. So much is under way to a node at a time; beyond that,
- * sessions have turns.
+ * what is here the lane moves itself, but for words that only the device may change
+ * (links_fetch_add). So much is under way to a node at a time; beyond that, sessions have turns.
  *
  * What may go as it comes does not wait, and costs no more than to see that: nobody else does, and
  * there is room. A part whose link is not up waits for it, as long as the node is a member.
@@ -138,7 +138,7 @@ static void end_part(struct lane_regions *at, struct region_part *part, nigh_sta
     uint64_t bytes = status == NIGH_OK ? part->post.piece.length_bytes : 0;
 
     at->counts.parts_refused += status == NIGH_STALE;
-    at->counts.bytes_read += part->io->what == SESSION_REGION_READ ? bytes : 0;
+    at->counts.bytes_read += part->io->what == SESSION_REGION_READ || part->io->pushes ? bytes : 0;
     at->counts.bytes_written +=
         part->io->what == SESSION_REGION_WRITE || part->io->what == SESSION_REGION_FILL ? bytes : 0;
     part->status = status;
@@ -259,6 +259,14 @@ static void on_done(void *context, nigh_status status, uint64_t now_us)
     lane_regions_tell(at);
 }
 
+void lane_region_part_pushed(struct lane_regions *at, struct region_part *part,
+                             uint64_t landed_bytes, nigh_status status)
+{
+    part->landed_bytes += landed_bytes;
+    part->io->pushed_bytes += landed_bytes;
+    went_on(at, part, status);
+}
+
 static void on_word_done(void *context, nigh_status status, uint64_t old, uint64_t now_us)
 {
     struct region_part *part = context;
@@ -278,6 +286,29 @@ static nigh_status post_word(struct link *link, enum link_endpoint over, struct 
                ? link_fetch_add(link, over, remote, io->operand, on_word_done, part)
                : link_compare_swap(link, over, remote, io->compare, io->operand, on_word_done,
                                    part);
+}
+
+/* What of this node's own is to be done as peers do it; all other pieces go elsewhere. A handle
+ * that is closed here is not presented: it would cost what else is under way. */
+static bool is_own_word(const struct lane_regions *at, const struct region_part *part)
+{
+    return part->post.place.node == lane_regions_self(at->lane);
+}
+
+static nigh_status post_own_word(struct lane_regions *at, struct region_part *part,
+                                 struct fabric_remote remote)
+{
+    const struct region_io *io = part->io;
+    struct links *links = at->is_ending ? NULL : exchange_lane_links(at->lane->exchange);
+
+    if (links == NULL)
+        return NIGH_PEER_LOST;
+    if (lane_region_opened(io->op.region, &part->post) == NULL)
+        return NIGH_STALE;
+    return io->what == SESSION_REGION_ADD
+               ? links_fetch_add(links, remote, io->operand, on_word_done, part, at->lane->now_us)
+               : links_compare_swap(links, remote, io->compare, io->operand, on_word_done, part,
+                                    at->lane->now_us);
 }
 
 /* While it waited its chunk may have been closed, or its node have begun anew. */
@@ -303,12 +334,14 @@ static nigh_status post_piece(struct lane_regions *at, struct region_part *part)
     struct fabric_slice slice;
     nigh_status status;
 
+    if (is_own_word(at, part))
+        return post_own_word(at, part, remote);
     if (link == NULL || !link_carries(link, over)) {
         if (!lane_regions_is_member(at, part->post.place.node))
             return NIGH_PEER_LOST;
         return part->under_way == 0 ? NIGH_BUSY : NIGH_PEER_LOST;
     }
-    if (part->io->what == SESSION_REGION_ADD || part->io->what == SESSION_REGION_SWAP)
+    if (lane_region_is_word(part->io))
         return post_word(link, over, part, remote);
     status = lane_region_slice(at, part, &slice);
     if (status != NIGH_OK)
@@ -316,6 +349,20 @@ static nigh_status post_piece(struct lane_regions *at, struct region_part *part)
     return part->io->what == SESSION_REGION_READ
                ? link_region_read(link, over, &slice, 1, remote, on_done, part)
                : link_write(link, over, &slice, 1, remote, on_done, part);
+}
+
+/* What another node was asked for takes its turn, and a piece of the rate of its priority, but none
+ * of the window: it would be taken from what goes to the one for as long as the other stands still.
+ * What is asked of one is few (lane_region_puts). */
+static void take_window(struct lane_regions *at, struct region_part *part, uint64_t charge)
+{
+    struct qos_window *window = part_window(at, part);
+
+    qos_posted(&at->qos, window, part->class, charge, at->lane->now_us);
+    if (part->io->pushes)
+        window->under_way_bytes -= charge;
+    else
+        part->charged_bytes += charge;
 }
 
 /* One that is stale gives way to a change of its region, which waits for it; what of it is under
@@ -329,7 +376,7 @@ static enum step step_there(struct lane_regions *at, struct region_part *part)
         if (part->under_way > 0)
             return STEP_LATER;
     } else {
-        status = post_piece(at, part);
+        status = part->io->pushes ? lane_region_push(at, part) : post_piece(at, part);
     }
     if (status == NIGH_BUSY)
         return STEP_NOT_NOW;
@@ -339,8 +386,7 @@ static enum step step_there(struct lane_regions *at, struct region_part *part)
         part->status = status;
         return STEP_ENDED;
     }
-    qos_posted(&at->qos, part_window(at, part), part->class, qos_charge(bytes), at->lane->now_us);
-    part->charged_bytes += qos_charge(bytes);
+    take_window(at, part, qos_charge(bytes));
     part->begun_us = at->lane->now_us;
     part->under_way++;
     part->begun_bytes += bytes;
@@ -512,6 +558,7 @@ void lane_region_post(void *context, struct regions_op *op, const struct region_
     struct region_part *part = take_part(at, io, post);
     const struct lane_config *config = &at->lane->config;
     bool here = config->fabric == NULL || post->place.node == config->exchange.members->self;
+    bool moves = here && (!lane_region_is_word(io) || lane_region_has_atomics(at));
 
     if (part == NULL) {
         region_chunks_add(&io->failed_chunks, post->piece.chunk);
@@ -520,13 +567,15 @@ void lane_region_post(void *context, struct regions_op *op, const struct region_
         return;
     }
     NIGH_ASSERT(here || post->place.node < at->ranks);
-    part->peer = here ? here_of(at) : &at->peers[post->place.node];
+    part->peer = moves ? here_of(at) : &at->peers[post->place.node];
     part->class = io->use->is_low && at->qos.policy != QOS_NONE ? QOS_LOW : QOS_HIGH;
     part->piece_bytes = io->what == SESSION_REGION_FILL ? LIMIT_REGION_COPY_BYTES : LIMIT_QOS_PIECE;
     at->counts.parts_here += here;
     at->counts.parts_there += !here;
     if (!here && io->what == SESSION_REGION_MAP)
         end_part(at, part, is_away(io));
+    else if (io->pushes && (here || post->piece.length_bytes != io->op.op.length_bytes))
+        end_part(at, part, NIGH_ELSEWHERE); /* it moved here meanwhile */
     else
         begin_part(at, part);
 }
@@ -625,7 +674,8 @@ nigh_status lane_region_posts_init(struct lane_regions *at)
     at->peers = calloc(at->ranks + 1, sizeof(*at->peers));
     at->seats = calloc(seats, sizeof(*at->seats)); /* touched as they are used */
     at->staged = calloc(config->max_sessions, sizeof(*at->staged));
-    if (at->peers == NULL || at->seats == NULL || at->staged == NULL)
+    at->asked_pushes = calloc((size_t)config->max_sessions * at->ranks, sizeof(*at->asked_pushes));
+    if (at->peers == NULL || at->seats == NULL || at->staged == NULL || at->asked_pushes == NULL)
         return NIGH_NO_RESOURCES;
     list_init(&at->peers_waiting);
     qos_init(&at->qos, config->region_qos, at->lane->now_us);
@@ -648,4 +698,5 @@ void lane_region_posts_fini(struct lane_regions *at)
     free(at->peers);
     free(at->seats);
     free(at->staged);
+    free(at->asked_pushes);
 }

@@ -138,6 +138,7 @@ void lane_regions_forget(struct lane *lane, uint32_t slot, bool for_good)
     lane_regions_tell(at);
     session_shares_leave(&at->shares, slot);
     lane_region_staging_leave(at, slot);
+    lane_region_pushes_leave(at, slot);
     if (for_good && handles != NULL) {
         free(handles->places);
         free(at->sessions[slot]);
@@ -151,10 +152,14 @@ static nigh_status open_handle(struct lane_regions *at, struct region_io *io,
                                const struct region_descriptor *descriptor)
 {
     struct region_handles *handles = lane_region_handles(at, io->slot);
+    nigh_status status;
 
     if (region_descriptor_is_none(descriptor) || region_descriptor_is_freed(descriptor))
         return NIGH_NOT_FOUND;
-    return region_handles_open(handles, io->use, descriptor, io->rights, &io->number);
+    status = region_handles_open(handles, io->use, descriptor, io->rights, &io->number);
+    if (status == NIGH_OK)
+        lane_region_hear(io->use, descriptor, io->number, io->rights);
+    return status;
 }
 
 static nigh_status tell_stat(struct lane_regions *at, struct region_io *io,
@@ -224,6 +229,19 @@ nigh_status lane_region_judge(void *context, struct regions_op *op,
         status = judge_maps(io, use, descriptor);
     return status == NIGH_OK && io->what == SESSION_REGION_STAT ? tell_stat(at, io, descriptor)
                                                                 : status;
+}
+
+const struct region *lane_region_readable(const struct lane_regions *at, uint32_t slot,
+                                          uint64_t number)
+{
+    struct region_handles *handles = lane_region_handles(at, slot);
+    struct region_handle *handle = handles == NULL ? NULL : region_handles_find(handles, number);
+    const struct region_use *use = handle == NULL ? NULL : handle->region;
+
+    if (use == NULL || use->stale_maps > 0 || (use->guard != NULL && use->guard->is_lost) ||
+        region_handles_judge(handles, handle, region_known(use->region), REGION_READ) != NIGH_OK)
+        return NULL;
+    return use->region;
 }
 
 /* ---- operations ----------------------------------------------------------- */
@@ -457,7 +475,10 @@ static void answer_copy(const struct asked_for *want, const uint8_t *bytes)
         copy.bytes <= UINT64_MAX - copy.from.offset) {
         const struct region_use *to_use = to->region, *from_use = from->region;
 
-        copy.is_backward = to_use->region == from_use->region && copy.to.offset > copy.from.offset;
+        copy.is_within = to_use->region == from_use->region &&
+                         copy.to.offset < copy.from.offset + copy.bytes &&
+                         copy.from.offset < copy.to.offset + copy.bytes;
+        copy.is_backward = copy.is_within && copy.to.offset > copy.from.offset;
         status = lane_region_copy_begin(want->at, &copy, want->deadline_us);
     }
     if (status != NIGH_OK)

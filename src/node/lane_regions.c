@@ -106,6 +106,7 @@ void lane_regions_link_down(struct lane *lane, struct link *link)
         return;
     regions_link(at->regions, link_rank(link), false);
     lane_region_asks_link_down(at, link);
+    lane_region_pushes_link_down(at, link);
     lane_regions_tell(at);
 }
 
@@ -153,7 +154,7 @@ bool lane_regions_hear(struct lane *lane, struct link *link, const struct rpc_re
     uint32_t rank = link_rank(link);
     nigh_status status = NIGH_OK;
 
-    if (request->method < CALLS_METHOD_REGION_VIEW || request->method > CALLS_METHOD_REGION_LIST)
+    if (request->method < CALLS_METHOD_REGION_VIEW || request->method > CALLS_METHOD_REGION_PUT)
         return false;
     if (!is_ours(lane, link) ||
         (request->call != 0) != (request->method >= CALLS_METHOD_REGION_ASK)) {
@@ -171,6 +172,8 @@ bool lane_regions_hear(struct lane *lane, struct link *link, const struct rpc_re
     case CALLS_METHOD_REGION_TOLD:
         status = regions_receive(at->regions, rank, REGIONS_TOLD, request->payload, request->bytes);
         break;
+    case CALLS_METHOD_REGION_PUSH: lane_region_hear_push(at, link, request); break;
+    case CALLS_METHOD_REGION_PUT: lane_region_hear_put(at, link, request); break;
     case CALLS_METHOD_REGION_LIST: lane_region_hear_list(at, link, request); break;
     default: lane_region_hear_ask(at, link, request); break;
     }
@@ -244,6 +247,7 @@ static bool retry(struct lane_regions *at)
     lane_region_chunks_retry(at);
     lane_region_posts_retry(at);
     lane_region_copies_retry(at);
+    lane_region_pushes_retry(at);
     lane_region_asks_retry(at);
     lane_region_lists_retry(at);
     return true;
@@ -279,6 +283,8 @@ bool lane_turn_regions(struct lane *lane)
     any = lane_region_limits_turn(at) || any;
     any = lane_region_posts_turn(at) || any;
     any = lane_region_copies_turn(at) || any;
+    any = lane_region_pushes_turn(at) || any;
+    any = lane_region_news_turn(at) || any;
     any = lane_region_lists_turn(at) || any;
     hold(at);
     lane_regions_tell(at);
@@ -299,8 +305,8 @@ uint64_t lane_regions_due_us(const struct lane *lane)
 
     if (at == NULL)
         return UINT64_MAX;
-    if (!list_empty(&at->copies_due) || !list_empty(&at->lists_due) ||
-        lane_region_posts_wait_here(at))
+    if (!list_empty(&at->copies_due) || !list_empty(&at->lists_due) || at->pushes_due ||
+        !list_empty(&at->news) || lane_region_posts_wait_here(at))
         return at->lane->now_us;
     return min_u64(min_u64(timers_first_deadline(&at->timers), at->again_us),
                    min_u64(at->held_us, lane_region_limits_due_us(at)));
@@ -329,6 +335,7 @@ void lane_regions_count(const struct lane *lane, nigh_node_stats *stats)
     stats->region_low_limit_bytes += qos_low_limit(&at->qos);
     stats->region_maps += at->map_count;
     stats->region_kept_bytes += at->kept_bytes;
+    stats->region_bytes_pushed += at->counts.bytes_pushed;
 }
 
 /* ---- create, destroy ------------------------------------------------------ */
@@ -361,7 +368,8 @@ static nigh_status make_machines(struct lane_regions *at)
                   .answered = lane_region_answered,
                   .locked = lane_region_locked,
                   .wanted = lane_region_wanted,
-                  .passed = lane_region_passed},
+                  .passed = lane_region_passed,
+                  .told = lane_region_told},
     };
 
     (void)random_system_seed(&config.seed);
@@ -388,7 +396,12 @@ static void init_shares(struct lane_regions *at)
     session_shares_table(shares, REGION_TABLE_ASKED, LIMIT_REGION_ASKED, LIMIT_REGION_ASKED_OWN);
     session_shares_table(shares, REGION_TABLE_LISTS, LIMIT_REGION_LISTS, 0);
     session_shares_table(shares, REGION_TABLE_MAPS, LIMIT_REGION_MAPS, LIMIT_REGION_MAPS_OWN);
+    session_shares_table(shares, REGION_TABLE_COPIES, LIMIT_REGION_COPIES, LIMIT_REGION_COPIES_OWN);
+    session_shares_table(shares, REGION_TABLE_BUFFERS,
+                         LIMIT_REGION_BUFFERS + 2 * LIMIT_REGION_BUFFERS_OWN * shares->sessions,
+                         LIMIT_REGION_BUFFERS_OWN);
     share_init(&at->peers_asked, LIMIT_REGION_ASKED_PEERS, lane_regions_ranks(at->lane));
+    share_init(&at->peers_pushing, LIMIT_REGION_PUSHES, lane_regions_ranks(at->lane));
 }
 
 nigh_status lane_open_regions(struct lane *lane)
@@ -414,6 +427,8 @@ nigh_status lane_open_regions(struct lane *lane)
     list_init(&at->copies_due);
     list_init(&at->copies_short);
     turns_init(&at->copy_turns, 1);
+    list_init(&at->news);
+    list_init(&at->pushes);
     list_init(&at->lists);
     list_init(&at->lists_due);
     list_init(&at->locking);
@@ -465,6 +480,7 @@ void lane_close_regions(struct lane *lane)
             lane_regions_forget(lane, slot, true);
         lane_region_ops_fini(at);
         lane_region_copies_fini(at);
+        lane_region_pushes_fini(at);
         lane_region_asks_fini(at);
         lane_region_lists_fini(at);
         regions_destroy(at->regions);

@@ -17,6 +17,7 @@
 #include "node/session_shares.h"
 #include "region/ask_wire.h"
 #include "region/handles.h"
+#include "region/push_wire.h"
 #include "region/qos.h"
 #include "region/regions.h"
 #include "region/turns.h"
@@ -28,6 +29,8 @@ enum region_table {
     REGION_TABLE_ASKED,
     REGION_TABLE_LISTS,
     REGION_TABLE_MAPS,
+    REGION_TABLE_COPIES,
+    REGION_TABLE_BUFFERS, /* of copies */
     REGION_TABLES
 };
 
@@ -55,11 +58,17 @@ struct region_use {
     struct region *region;
     struct region_guard *guard; /* the lock that it is good under; NULL: none */
     uint32_t slot;              /* of its session */
+    uint64_t number;            /* of the handle, once there is one */
     uint32_t ios;               /* under way */
     uint32_t maps, stale_maps;  /* of chunks; of these, of memory that is none any more */
     bool is_closed;
     bool is_abandoned; /* with its session, and not by it */
     bool is_low;       /* of low priority, as its handle or its session is */
+    /* lane_region_news.c: what its session was told of, or knew from the beginning */
+    struct list_node hears; /* in its region's hearers */
+    uint64_t said_bytes;
+    uint32_t said_rights;
+    bool is_said_freed;
     /* lane_region_barriers.c */
     struct regions_party party;
     struct region_io *arriving; /* that waits at a barrier; NULL: none does */
@@ -97,6 +106,8 @@ struct region_io {
     struct region_chunks failed_chunks;
     struct list landed; /* parts that were refused behind their first pieces, and go on */
     struct region_use *use;
+    struct region_use *from_use; /* of what is pushed: its source's, which it is under way of, too;
+                                    NULL: it is not */
     uint32_t slot, begun, cookie;
     enum session_region_what what;
     bool is_told;    /* the session was told how it ended */
@@ -108,6 +119,8 @@ struct region_io {
     uint32_t place_bytes;
     uint64_t operand, compare, old;
     struct region_copy_piece *piece; /* of a copy, not of a session; NULL: it is a session's */
+    bool pushes;                     /* of that: its bytes go from their node to their node, */
+    uint64_t pushed_bytes;           /* of which so many have, from the first one on */
     uint8_t *buffer;                 /* of that */
     bool has_memory;                 /* its bytes are in: */
     struct bulks_memory memory;
@@ -121,7 +134,8 @@ struct region_part {
     struct turns_entry turn; /* of its session, while it waits for one */
     struct region_io *io;
     struct region_post post;
-    struct region_peer *peer; /* where its chunk is */
+    struct region_peer *peer;     /* where its chunk is */
+    struct region_peer *asked_of; /* that pushes its bytes there */
     enum qos_class class;
     uint32_t under_way;     /* pieces */
     uint64_t piece_bytes;   /* of each but the last */
@@ -133,22 +147,29 @@ struct region_part {
     nigh_status status;
 };
 
-/* A node that parts go to, or this one: its window is what a turn of the lane may move. */
+/* A node that parts go to, this one's own words where its device changes them, or what this lane
+ * moves: the window of that is what a turn of the lane may move. */
 struct region_peer {
     struct list_node link; /* in lane_regions.peers_waiting */
     struct turns turns[QOS_CLASSES];
     struct qos_window windows[QOS_CLASSES]; /* that of low priority where it is apart alone */
     uint32_t staged;                        /* buffers of operations that go there */
+    uint32_t pushes;                        /* that it was asked for, and has not answered */
+    uint32_t puts;                          /* calls that bring others' bytes there */
 };
 
 /* What of a copy is under way: it is read into its buffer, and written from there. */
 struct region_copy_piece {
     struct region_copy *copy;
-    struct region_io *io; /* NULL: nothing of it is under way */
-    uint8_t *buffer;      /* NULL: it is not in use */
-    uint64_t from;        /* of the copy's bytes */
+    struct region_io *io;        /* NULL: nothing of it is under way */
+    uint8_t *buffer;             /* NULL: it is not in use */
+    struct region_buffers *slab; /* that is of this */
+    struct session_place counts; /* the buffer */
+    uint64_t from;               /* of the copy's bytes */
     uint64_t bytes;
     bool is_read;
+    bool is_loose;  /* it began as a push: its turn among the others' writes is over */
+    bool is_wanted; /* it is loose, and is yet to be read into a buffer */
 };
 
 /* A side of a copy. */
@@ -164,24 +185,57 @@ struct region_copy {
     struct list_node link;   /* in lane_regions.copies */
     struct list_node due;    /* in lane_regions.copies_due or .copies_short; else not linked */
     struct turns_entry turn; /* of its session, while it wants a buffer */
+    struct session_place counts;
     struct region_copy_side from, to;
     uint64_t bytes;
-    uint64_t reads, writes, pieces; /* begun, of how many */
+    uint64_t reads, writes; /* begun */
+    uint64_t begun_bytes;   /* of the pieces that are */
     uint32_t slot, begun, cookie;
     uint32_t under_way; /* operations */
     uint32_t checks;    /* begun, of both sides */
+    uint32_t elsewhere; /* pieces in a row that could not be pushed */
     bool is_checking;   /* these have not ended */
+    bool is_within;     /* ranges overlap: the order in which pieces are written is not free */
     bool is_backward;
+    bool is_whole;       /* it is one piece */
+    bool is_next_pushed; /* what is to be begun next needs no buffer */
     bool is_told;
     nigh_status status;
     struct region_copy_piece piece[LIMIT_REGION_COPY_POSTS]; /* the n-th is n % so many */
 };
 
-/* A session, as one that copies. */
-struct region_copier {
-    struct turns_seat seat; /* its copies that want a buffer */
-    uint32_t copies, buffers;
+/* Where bytes of a copy are. */
+struct region_source {
+    const struct region *region;
+    struct region_place place;
+    uint32_t chunk;
+    uint64_t offset_bytes, left_bytes; /* in the chunk */
 };
+
+/* What a member asks, until it is answered (lane_region_pushes.c). */
+struct region_pushing {
+    struct list_node link; /* in lane_regions.pushes */
+    struct lane_regions *at;
+    struct link *from; /* NULL: there is nobody to tell */
+    uint64_t call;     /* theirs */
+    uint32_t rank;     /* for whom it counts */
+    uint32_t under_way;
+    uint64_t begun_bytes, landed_bytes;
+    nigh_status status;
+    bool has_failed; /* something that went: nothing behind it has landed */
+    struct region_push push;
+};
+
+/* Buffers of copies that were made together: LIMIT_REGION_BUFFERS. */
+struct region_buffers {
+    uint8_t *bytes; /* NULL: they are not made */
+    struct fabric_memory *at;
+    uint8_t *free; /* the first word of each is the next */
+    uint32_t free_count;
+};
+
+#define REGION_BUFFERS_MOST (LIMIT_REGION_BUFFERS + 2u * LIMIT_REGION_BUFFERS_OWN * LIMIT_SESSIONS)
+#define REGION_SLABS        (REGION_BUFFERS_MOST / LIMIT_REGION_BUFFERS + 1u)
 
 /* LIMIT_REGION_COPY_BYTES full of a byte. */
 struct region_fill {
@@ -227,7 +281,8 @@ struct region_chunk_here {
     uint32_t number;
     struct region_memory *memory; /* NULL: being made */
     struct fabric_memory *at;     /* its registration; with peers' rights while it has a handle */
-    struct region_window handle;  /* that opens it now */
+    struct region_window handle;  /* that opens it now, */
+    bool writes;                  /* to write, too */
     nigh_status did;              /* how the act under way ended, */
     struct region_window did_handle;
     struct region_place source; /* of a copy */
@@ -339,6 +394,7 @@ struct lane_region_session {
 struct lane_region_counts {
     uint64_t operations, parts_here, parts_there, parts_refused, bytes_read, bytes_written;
     uint64_t parts_waited, operations_held;
+    uint64_t bytes_pushed; /* for other nodes */
 };
 
 struct lane_regions {
@@ -374,7 +430,7 @@ struct lane_regions {
     /* lane_region_posts.c */
     uint32_t ranks;
     bool posts_due;            /* something of what waits may go */
-    struct region_peer *peers; /* by rank; the last is what is here */
+    struct region_peer *peers; /* by rank; the last is what is here, and the lane moves itself */
     struct list peers_waiting; /* for which something waits */
     struct turns_seat *seats;  /* by slot, peer and class */
     struct qos qos;
@@ -389,16 +445,21 @@ struct lane_regions {
     uint32_t free_staging_count;
     /* lane_region_copies.c */
     struct list copies, copies_due;
-    struct list copies_short; /* nothing of them could be begun */
-    struct turns copy_turns;  /* of those that want a buffer */
-    uint32_t copy_count;
+    struct list copies_short;   /* nothing of them could be begun */
+    struct turns copy_turns;    /* of those that want a buffer, */
+    struct turns_seat *copiers; /* by slot */
     /* lane_region_buffers.c */
-    struct region_copier *copiers; /* by slot */
-    uint8_t *buffers;
-    struct fabric_memory *buffers_at;
-    uint8_t *free_buffers; /* the first word of each is the next */
+    struct region_buffers buffers[REGION_SLABS];
     uint32_t free_buffer_count;
     struct region_fill fills[REGION_FILLS];
+    /* lane_region_news.c */
+    struct list news; /* regions whose hearers are yet to be told */
+    /* lane_region_pushes.c */
+    uint32_t *asked_pushes; /* by slot and rank: of region_peer.pushes, a session's */
+    struct list pushes;
+    uint32_t push_count;
+    bool pushes_due; /* some may go on */
+    struct share peers_pushing;
     /* lane_region_lists.c */
     struct list lists, lists_due;
     uint32_t list_count;
@@ -567,6 +628,10 @@ static inline bool lane_region_posts_wait_here(const struct lane_regions *at)
     return list_is_linked(&at->peers[at->ranks].link);
 }
 
+/* So much more of what another node was asked for has landed; how that ended. */
+void lane_region_part_pushed(struct lane_regions *at, struct region_part *part,
+                             uint64_t landed_bytes, nigh_status status);
+
 /* What is free, chained by next. */
 static inline void region_chain(struct list_node **first, struct list_node *node)
 {
@@ -594,9 +659,19 @@ nigh_status lane_region_slice(struct lane_regions *at, struct region_part *part,
                               struct fabric_slice *slice);
 /* What was read through a buffer comes to its place. */
 nigh_status lane_region_take_read(struct lane_regions *at, const struct region_part *part);
+/* Bytes of a chunk, written or read. One aligned word moves whole, beside peers that the fabric
+ * lets at it. */
+void lane_region_move(uint8_t *to, const uint8_t *from, uint64_t count, bool writes);
 /* Moves the next piece of a part whose chunk is here. What is looked at is looked at in each: the
  * chunk may have been closed since the last. */
 nigh_status lane_region_carry_out(struct lane_regions *at, struct region_part *part);
+/* Whether the lane itself may do atomics of words here: else they go to the own fabric, as peers'
+ * do. */
+bool lane_region_has_atomics(const struct lane_regions *at);
+static inline bool lane_region_is_word(const struct region_io *io)
+{
+    return io->what == SESSION_REGION_ADD || io->what == SESSION_REGION_SWAP;
+}
 void lane_region_staging_give(struct lane_regions *at, struct region_io *io);
 /* The session is over: what it has is not of who has the slot next. */
 void lane_region_staging_leave(struct lane_regions *at, uint32_t slot);
@@ -634,12 +709,47 @@ void lane_region_copies_forget(struct lane_regions *at, uint32_t slot);
 bool lane_region_copies_cancel(struct lane_regions *at, uint32_t slot, uint32_t cookie);
 void lane_region_copies_fini(struct lane_regions *at);
 
+/* ---- lane_region_pushes.c ------------------------------------------------- */
+
+/* Where a byte of a copy is. False: not known, not at another node, or not to be had. */
+bool lane_region_push_source(struct lane_regions *at, uint32_t slot,
+                             const struct region_copy_side *from, uint64_t offset_bytes,
+                             struct region_source *source);
+/* Whether a session may ask one more of a node. */
+bool lane_region_may_push(const struct lane_regions *at, uint32_t slot, uint32_t rank);
+/* Asks the node of a part's source to write it; lane_region_part_pushed follows. NIGH_ELSEWHERE: it
+ * cannot be, or not now. */
+nigh_status lane_region_push(struct lane_regions *at, struct region_part *part);
+/* Calls of each sort to one node under way, at most. */
+static inline uint32_t lane_region_puts(const struct lane_regions *at)
+{
+    return min_u32(LIMIT_REGION_PUTS, exchange_users_places(at->lane->config.exchange.members) / 4);
+}
+/* True: some went on. */
+bool lane_region_pushes_turn(struct lane_regions *at);
+void lane_region_pushes_retry(struct lane_regions *at);
+/* The session is over: what it has asked for is not of who has the slot next. */
+void lane_region_pushes_leave(struct lane_regions *at, uint32_t slot);
+void lane_region_pushes_link_down(struct lane_regions *at, const struct link *link);
+void lane_region_pushes_fini(struct lane_regions *at);
+/* Where both sides of what a member asks are here. NIGH_ELSEWHERE: the source is not, by this
+ * handle; NIGH_STALE: the other side is not. */
+nigh_status lane_region_push_here(struct lane_regions *at, const struct region_push *push);
+/* What a member brings. NIGH_STALE: its chunk is not here, by this handle; NIGH_PROTOCOL. */
+nigh_status lane_region_put_here(struct lane_regions *at, const uint8_t *bytes, size_t size_bytes);
+/* A member asks, and says. */
+void lane_region_hear_push(struct lane_regions *at, struct link *link,
+                           const struct rpc_request *request);
+void lane_region_hear_put(struct lane_regions *at, struct link *link,
+                          const struct rpc_request *request);
+
 /* ---- lane_region_buffers.c ------------------------------------------------ */
 
-/* Of LIMIT_REGION_COPY_BYTES, for a session's copies. NULL: it has as many as are free, or there is
- * no memory for any. */
-uint8_t *lane_region_buffer_take(struct lane_regions *at, uint32_t slot);
-void lane_region_buffer_give(struct lane_regions *at, uint32_t slot, uint8_t *buffer);
+/* Of LIMIT_REGION_COPY_BYTES, for a piece of a copy of a session that is there, as piece->buffer.
+ * False: it has its share, or there is no memory for more. */
+bool lane_region_buffer_take(struct lane_regions *at, struct region_copy_piece *piece);
+/* One that has none is allowed. */
+void lane_region_buffer_give(struct lane_regions *at, struct region_copy_piece *piece);
 /* Stays as it is. NULL: there is no memory for it. */
 const struct region_fill *lane_region_fill(struct lane_regions *at, uint8_t byte);
 nigh_status lane_region_buffers_init(struct lane_regions *at);
@@ -668,6 +778,17 @@ bool lane_region_lists_cancel(struct lane_regions *at, uint32_t slot, uint32_t c
 void lane_region_hear_list(struct lane_regions *at, struct link *link,
                            const struct rpc_request *request);
 void lane_region_lists_fini(struct lane_regions *at);
+
+/* ---- lane_region_news.c --------------------------------------------------- */
+
+/* It has a handle, by this descriptor: its session is told what becomes of the region. */
+void lane_region_hear(struct region_use *use, const struct region_descriptor *descriptor,
+                      uint64_t number, uint32_t rights);
+/* It is closed. */
+void lane_region_hear_no_more(struct region_use *use);
+void lane_region_told(void *context, struct region *region);
+/* A turn's share of those who are to be told. True: there was one. */
+bool lane_region_news_turn(struct lane_regions *at);
 
 /* ---- lane_region_locks.c -------------------------------------------------- */
 
@@ -737,6 +858,9 @@ void lane_region_asks_fini(struct lane_regions *at);
 /* Whether an operation may go on, by what is known of its region now. */
 nigh_status lane_region_judge(void *context, struct regions_op *op,
                               const struct region_descriptor *descriptor);
+/* What a handle is of, if it may read that now by all that is known; NULL. */
+const struct region *lane_region_readable(const struct lane_regions *at, uint32_t slot,
+                                          uint64_t number);
 /* Of a session that has one. */
 struct region_handles *lane_region_handles(const struct lane_regions *at, uint32_t slot);
 /* And of one that has none yet. NULL: there is no memory. */

@@ -145,6 +145,8 @@ static bool read_offer(const struct peers *peers, const struct connection *conne
         .lanes = auth->offer.lanes,
         .bulk_endpoints = max_u32(peers->offer.bulk_endpoints, auth->offer.bulk_endpoints),
         .region_endpoints = max_u32(peers->offer.region_endpoints, auth->offer.region_endpoints),
+        .space_endpoints = min_u32(peers->offer.space_endpoints, auth->offer.space_endpoints),
+        .version = auth->version,
     };
     memcpy(info->session, auth->session, sizeof(info->session));
     for (uint32_t lane = 0; lane < auth->offer.lanes; lane++) {

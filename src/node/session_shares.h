@@ -10,9 +10,13 @@
  * some.
  *
  * A place may outlive its session: it counts for its user until it is given back, and for none of
- * who has the slot by then. Who left places behind for which the common part has no room gets none
- * of its own either, until some of these are given back: else whoever comes again and again would
- * have all.
+ * who has the slot by then. A session's own ones that are left behind lie in a part that nobody is
+ * given, as large as all that are anybody's own; whose user has an eighth of that part there has
+ * what is common alone before some are given back, else whoever comes again and again would have
+ * all. So
+ * one user, of whose sessions there are three quarters of all, fills that part at most, and takes
+ * neither what is common nor what is others' own; where several do, what is common is the less for
+ * it.
  *
  * Books only: who keeps a table takes before it uses a place, and gives when that is free. Pure;
  * one owner.
@@ -49,20 +53,24 @@ struct session_shares {
         uint32_t uses; /* its sessions, and its places; 0: it is free */
     } users[SESSION_SHARES_USERS];
     struct session_shares_table {
-        uint32_t places;      /* 0: there is no such table */
-        uint32_t own;         /* that are one session's own */
-        uint32_t common;      /* the others */
-        uint32_t common_used; /* by all; more than there are, where sessions left theirs behind */
-        uint32_t used;        /* of all */
+        uint32_t places; /* 0: there is no such table */
+        uint32_t own;    /* that are one session's own */
+        uint32_t kept;   /* for those that were one's own, and are left behind */
+        uint32_t common; /* the others */
+        uint32_t common_used, left_used;
+        uint32_t used; /* of all */
         uint32_t slot_used[LIMIT_SESSIONS];
+        uint32_t slot_own[LIMIT_SESSIONS];        /* of these */
         uint32_t user_used[SESSION_SHARES_USERS]; /* of the common ones */
+        uint32_t user_left[SESSION_SHARES_USERS]; /* that were its sessions' own */
     } tables[SESSION_SHARES_TABLES];
 };
 
 /* For slots 0 to `sessions` - 1. */
 void session_shares_init(struct session_shares *shares, uint32_t sessions);
 
-/* A table of `places`, of which `own` are each session's: not more than there are. */
+/* A table of `places`, of which `own` are each session's: as far as all these, and as many that are
+ * kept for what is left behind, are not more than there are. */
 void session_shares_table(struct session_shares *shares, uint32_t table, uint32_t places,
                           uint32_t own);
 

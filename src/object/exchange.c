@@ -275,6 +275,11 @@ struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uin
     return link == NULL ? NULL : link_calls(link);
 }
 
+struct links *exchange_lane_links(const struct exchange *exchange)
+{
+    return exchange->links;
+}
+
 uint32_t exchange_users_places(const struct members *members)
 {
     return exchange_window_of(members)->users;
@@ -660,6 +665,7 @@ void exchange_stats(const struct exchange *exchange, struct exchange_stats *stat
     stats->calls_written = links->calls_written;
     stats->rings_full = links->ring_full;
     stats->region_posts = links->region_posts[0] + links->region_posts[1];
+    stats->region_post_bytes = links->region_bytes;
     stats->region_posts_low = links->region_posts[1];
     stats->region_ends = links->region_ends;
     LIST_FOREACH(node, &exchange->live)

@@ -207,6 +207,9 @@ uint32_t exchange_users_slots(uint32_t places);
  * those calls, of the longest. */
 uint32_t exchange_users_ring(const struct members *members);
 
+/* All of the lane's: for what it does to its own memory beside peers (links_fetch_add). */
+struct links *exchange_lane_links(const struct exchange *exchange);
+
 /* Posts what was begun on links outside of a turn. */
 void exchange_flush(struct exchange *exchange);
 
@@ -240,6 +243,7 @@ struct exchange_stats {
     uint64_t calls_sent, calls_written; /* frames of calls of users; ever */
     uint64_t rings_full;                /* frames that a ring had no room for at once; ever */
     uint64_t region_posts;              /* READs, WRITEs, atomics of regions; ever */
+    uint64_t region_post_bytes;         /* of them, but of atomics */
     uint64_t region_posts_low;          /* of them, over endpoints for low priority alone; ever */
     uint64_t region_ends;    /* endpoints for regions that ended without their link; ever */
     uint64_t links_writing;  /* links that are up over which they are written */

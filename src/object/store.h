@@ -182,6 +182,9 @@ struct store_session_config {
 
 nigh_status store_session_open(struct store *store, const struct store_session_config *config);
 
+/* Whether a session asked to be told of regions that it has open. */
+bool store_hears_regions(const struct store *store, uint32_t slot);
+
 /*
  * Ends a session in this lane: its waiting operations vanish without completion, its leases and
  * unsealed objects are reclaimed at once, its pins no longer count (the caller unmaps its memory

@@ -243,10 +243,11 @@ nigh_status store_subscribe(struct store_call *call)
 {
     struct store_session *session = call->session;
 
-    if ((call->sqe->argument & ~(uint64_t)(NIGH_SUBSCRIBE_REPLAY | NIGH_SUBSCRIBE_CONFLICTS)) !=
-        0) {
+    if ((call->sqe->argument & ~(uint64_t)(NIGH_SUBSCRIBE_REPLAY | NIGH_SUBSCRIBE_CONFLICTS |
+                                           NIGH_SUBSCRIBE_REGIONS)) != 0) {
         return NIGH_INVALID;
     }
+    session->hears_regions = (call->sqe->argument & NIGH_SUBSCRIBE_REGIONS) != 0;
     session->hears_conflicts = (call->sqe->argument & NIGH_SUBSCRIBE_CONFLICTS) != 0;
     if (!list_is_linked(&session->subscriber_place)) {
         list_push_back(&call->pool->subscribers, &session->subscriber_place);
@@ -258,6 +259,13 @@ nigh_status store_subscribe(struct store_call *call)
         call->store->replay_us = call->store->now_us;
     }
     return NIGH_OK;
+}
+
+bool store_hears_regions(const struct store *store, uint32_t slot)
+{
+    const struct store_session *session = store->sessions[slot];
+
+    return session != NULL && session->hears_regions && list_is_linked(&session->subscriber_place);
 }
 
 nigh_status store_unsubscribe(struct store_call *call)

@@ -48,6 +48,7 @@ struct store_session {
     uint32_t replay;     /* next entry to replay */
     bool replaying;
     bool hears_conflicts; /* NIGH_EVENT_CONFLICT */
+    bool hears_regions;   /* NIGH_EVENT_REGION_*, which are not the store's */
     bool judged;          /* the shell was asked to end it */
     uint32_t hints_seen[LIMIT_PIN_CHUNKS];
 };

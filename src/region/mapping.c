@@ -306,6 +306,13 @@ static void keep_ended(struct region_mapping *mapping, const struct region_descr
     }
 }
 
+static void say_told(const struct region_mapping *mapping)
+{
+    if (mapping->config.shell.told != NULL) {
+        mapping->config.shell.told(mapping->config.shell.context);
+    }
+}
+
 /* There is no such region, says an answer. One that was created before an operation began may be of
  * after the answer: who began since the question waits for the next. Nothing is posted yet. */
 static void take_none(struct region_mapping *mapping)
@@ -322,6 +329,10 @@ static void take_none(struct region_mapping *mapping)
             mapping->is_gone = false;
             mapping->is_stale = true;
         }
+    }
+    mapping->is_freed = mapping->is_gone;
+    if (mapping->is_freed) {
+        say_told(mapping);
     }
 }
 
@@ -347,12 +358,17 @@ static void take_mapped(struct region_mapping *mapping, const struct region_mess
     if (message->status != NIGH_OK ||
         (is_known(mapping) && !is_the_same(now, message->descriptor))) {
         mapping->is_gone = true;
+        mapping->is_freed = message->status == NIGH_OK || message->status == NIGH_NOT_FOUND;
+        if (mapping->is_freed) {
+            say_told(mapping);
+        }
         stop_all(mapping, message->status != NIGH_OK ? message->status : NIGH_NOT_FOUND);
         return;
     }
     NIGH_ASSERT(message->descriptor->chunk_count <= mapping->config.room);
     keep_ended(mapping, message->descriptor);
     region_descriptor_copy(now, message->descriptor);
+    say_told(mapping);
     post_all(mapping);
 }
 

@@ -43,6 +43,8 @@ struct region_mapping_shell {
     nigh_status (*judge)(void *context, struct region_op *op,
                          const struct region_descriptor *descriptor);
     void (*ended)(void *context, struct region_op *op, nigh_status status);
+    /* The home has told of the region. NULL: nobody minds. */
+    void (*told)(void *context);
 };
 
 struct region_mapping_config {
@@ -58,7 +60,8 @@ struct region_mapping {
     uint32_t op_count;
     uint32_t answers; /* of the home, so far */
     uint32_t home;    /* REGION_NOBODY: not known */
-    bool is_gone;     /* freed, or another region has its name */
+    bool is_gone;     /* nothing more is asked of the home: */
+    bool is_freed;    /* so it says, or another region has its name; else it could not tell */
     bool is_stale;    /* the home is to be asked, or was */
     bool is_asked;
     struct region_chunks ended; /* where they lay is an incarnation that has ended */

@@ -137,6 +137,7 @@ struct region *regions_get(struct regions *regions, const char *name, uint32_t n
         return NULL;
     }
     region->regions = regions;
+    list_init(&region->hearers.all);
     region->hash = regions_hash(name, name_bytes);
     region->name_bytes = (uint8_t)name_bytes;
     memcpy(region->name, name, name_bytes);

@@ -70,6 +70,16 @@ struct regions_shell {
     void (*wanted)(void *context, struct regions_hold *hold);
     /* As region_barrier_shell.passed. */
     void (*passed)(void *context, struct regions_party *party, nigh_status status);
+    /* The home has told of a region that is open here: region_known, or region_is_freed. NULL:
+     * nobody minds. */
+    void (*told)(void *context, struct region *region);
+};
+
+/* The shell's: who has a region open, and whether they are to be told of it. */
+struct region_hearers {
+    struct list all;
+    struct list_node due;
+    uint32_t count, left; /* of them are yet to be told */
 };
 
 struct regions_config {
@@ -192,6 +202,13 @@ void region_has_changed(struct region *region);
 /* What is known of it; none: nothing yet. */
 const struct region_descriptor *region_known(const struct region *region);
 const char *region_name(const struct region *region, uint32_t *name_bytes);
+/* Where a chunk is, by what is known, and what opens it. False: not known, or not to be gone by. */
+bool region_place(const struct region *region, uint32_t chunk, struct region_place *place);
+/* A name that has a machine here, for region_data; NULL: it has none. */
+struct region *regions_look(struct regions *regions, const char *name, uint32_t name_bytes);
+/* It was freed, or another has its name. */
+bool region_is_freed(const struct region *region);
+struct region_hearers *region_hearers(struct region *region);
 /* A place for the shell's memory of its chunks. */
 void *region_data(const struct region *region);
 void region_set_data(struct region *region, void *data);

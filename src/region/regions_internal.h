@@ -22,6 +22,7 @@ struct region {
     uint32_t place; /* in regions.all */
     uint32_t opens; /* who uses the mapping */
     void *data;
+    struct region_hearers hearers;
     struct region_home *home;
     struct region *before, *behind; /* below it in regions.order */
     struct region_holder *holder;

@@ -32,14 +32,26 @@ static void ended(void *context, struct region_op *op, nigh_status status)
     regions_shell_of(region)->ended(regions_shell_of(region)->context, op_of(op), status);
 }
 
+static void told(void *context)
+{
+    struct region *region = context;
+
+    if (regions_shell_of(region)->told != NULL) {
+        regions_shell_of(region)->told(regions_shell_of(region)->context, region);
+    }
+}
+
 nigh_status regions_need_mapping(struct region *region, uint32_t room)
 {
     struct region_mapping *mapping = region->mapping;
-    struct region_mapping_config config = {
-        .room = room,
-        .has_lease = region->regions->has_lease,
-        .shell = {
-            .context = region, .send = regions_send, .post = post, .judge = judge, .ended = ended}};
+    struct region_mapping_config config = {.room = room,
+                                           .has_lease = region->regions->has_lease,
+                                           .shell = {.context = region,
+                                                     .send = regions_send,
+                                                     .post = post,
+                                                     .judge = judge,
+                                                     .ended = ended,
+                                                     .told = told}};
     uint32_t home = regions_home_of(region);
 
     if (mapping != NULL) {
@@ -145,4 +157,33 @@ void region_has_changed(struct region *region)
 const struct region_descriptor *region_known(const struct region *region)
 {
     return region->mapping->config.now;
+}
+
+bool region_place(const struct region *region, uint32_t chunk, struct region_place *place)
+{
+    const struct region_mapping *mapping = region->mapping;
+    const struct region_descriptor *now = mapping->config.now;
+
+    if (mapping->is_gone || chunk >= now->chunk_count ||
+        region_window_is_none(now->chunks[chunk].handle) ||
+        now->chunks[chunk].node == REGION_NOBODY || region_chunks_has(&mapping->ended, chunk))
+        return false;
+    *place =
+        (struct region_place){.node = now->chunks[chunk].node, .handle = now->chunks[chunk].handle};
+    return true;
+}
+
+struct region *regions_look(struct regions *regions, const char *name, uint32_t name_bytes)
+{
+    return regions_find(regions, name, name_bytes);
+}
+
+bool region_is_freed(const struct region *region)
+{
+    return region->mapping->is_freed;
+}
+
+struct region_hearers *region_hearers(struct region *region)
+{
+    return &region->hearers;
 }

@@ -35,12 +35,15 @@ struct calls;
 #define CALLS_METHOD_OFFERS  2u /* hashes of the services that the sender has, 8 bytes each */
 #define CALLS_METHOD_VIEWS   3u /* between two nodes' parts in deciding views (cluster/agree.h) */
 #define CALLS_METHOD_COLLECT 7u /* a call of many nodes (collect.h); 4 to 6 are bulks.h's */
-/* Of regions (docs/regions.md): one-way, what their lanes say to each other; an ask, a list. */
+/* Of regions (docs/regions.md): one-way, what their lanes say to each other; an ask, a list,
+ * copies. */
 #define CALLS_METHOD_REGION_VIEW   8u
 #define CALLS_METHOD_REGION_LETTER 9u
 #define CALLS_METHOD_REGION_TOLD   10u
 #define CALLS_METHOD_REGION_ASK    11u
 #define CALLS_METHOD_REGION_LIST   12u
+#define CALLS_METHOD_REGION_PUSH   13u /* bytes of a chunk are to go to another node's, */
+#define CALLS_METHOD_REGION_PUT    14u /* and go there */
 
 /* Before the bytes of each request; little endian. */
 struct calls_wire {

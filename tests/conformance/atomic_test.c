@@ -8,24 +8,6 @@
 
 #define PEERS 3u
 
-/* Posts one atomic whose old value goes to `offset`. */
-static nigh_status post_atomic(struct world_end *end, enum fabric_op op, uint64_t tag,
-                               const struct world_area *here, uint64_t offset,
-                               struct fabric_remote remote, uint64_t operand, uint64_t compare)
-{
-    struct fabric_slice slice = area_slice(here, offset, sizeof(uint64_t));
-    const struct fabric_work work = {.op = op,
-                                     .flags = FABRIC_SIGNALLED,
-                                     .tag = tag,
-                                     .slices = &slice,
-                                     .slice_count = 1,
-                                     .remote = remote,
-                                     .operand = operand,
-                                     .compare = compare};
-
-    return end_post(end, &work);
-}
-
 /* F44 F26 F39 */
 static void test_one_atomic_after_the_other(void **state)
 {
@@ -41,21 +23,22 @@ static void test_one_atomic_after_the_other(void **state)
     world_join(world, ALICE, BOB, &alice, &bob);
     memcpy(there->bytes + 16, &start, sizeof(start));
     memset(there->bytes + 24, 0x77, 8);
-    assert_int_equal(post_atomic(alice, FABRIC_FETCH_ADD, 1, here, 0, area_remote(there, 16), 5, 0),
-                     NIGH_OK);
+    assert_int_equal(
+        end_post_atomic(alice, FABRIC_FETCH_ADD, 1, here, 0, area_remote(there, 16), 5, 0),
+        NIGH_OK);
     assert_int_equal(end_wait(alice, 1), NIGH_OK);
     assert_int_equal(end_find(alice, 1)->op, FABRIC_FETCH_ADD);
     assert_int_equal(end_find(alice, 1)->bytes, 8);
     assert_int_equal(area_u64(here, 0), start);
     assert_int_equal(area_u64(there, 16), 3); /* it wraps */
     assert_int_equal(
-        post_atomic(alice, FABRIC_COMPARE_SWAP, 2, here, 8, area_remote(there, 16), 77, 4),
+        end_post_atomic(alice, FABRIC_COMPARE_SWAP, 2, here, 8, area_remote(there, 16), 77, 4),
         NIGH_OK);
     assert_int_equal(end_wait(alice, 2), NIGH_OK);
     assert_int_equal(area_u64(here, 8), 3);
     assert_int_equal(area_u64(there, 16), 3);
     assert_int_equal(
-        post_atomic(alice, FABRIC_COMPARE_SWAP, 3, here, 9, area_remote(there, 16), 77, 3),
+        end_post_atomic(alice, FABRIC_COMPARE_SWAP, 3, here, 9, area_remote(there, 16), 77, 3),
         NIGH_OK); /* where the old value lands may be odd */
     assert_int_equal(end_wait(alice, 3), NIGH_OK);
     assert_int_equal(area_u64(here, 9), 3);
@@ -106,9 +89,9 @@ static void test_fetch_add_under_contention(void **state)
         more = false;
         for (uint32_t i = 0; i < PEERS; i++) {
             for (; posted[i] < EACH && posted[i] - crowd.end[i]->logged < WINDOW; posted[i]++)
-                assert_int_equal(post_atomic(crowd.end[i], FABRIC_FETCH_ADD, posted[i],
-                                             crowd.here[i], 8 * (uint64_t)posted[i],
-                                             area_remote(crowd.there, 32), 1, 0),
+                assert_int_equal(end_post_atomic(crowd.end[i], FABRIC_FETCH_ADD, posted[i],
+                                                 crowd.here[i], 8 * (uint64_t)posted[i],
+                                                 area_remote(crowd.there, 32), 1, 0),
                                  NIGH_OK);
             more = more || crowd.end[i]->logged < EACH;
         }
@@ -157,9 +140,9 @@ static void test_compare_swap_under_contention(void **state)
             if (wins[i] == WINS || tag[i] == WORLD_LOG - 1)
                 done++;
             else if (crowd.end[i]->logged == tag[i])
-                assert_int_equal(post_atomic(crowd.end[i], FABRIC_COMPARE_SWAP, ++tag[i],
-                                             crowd.here[i], 0, area_remote(crowd.there, 8),
-                                             known[i] + 1, known[i]),
+                assert_int_equal(end_post_atomic(crowd.end[i], FABRIC_COMPARE_SWAP, ++tag[i],
+                                                 crowd.here[i], 0, area_remote(crowd.there, 8),
+                                                 known[i] + 1, known[i]),
                                  NIGH_OK);
         }
         assert_true(done == PEERS || world_step(world, &bound));
@@ -194,7 +177,8 @@ static void test_a_fence_waits_for_atomics(void **state)
 
         memcpy(here->bytes + 8, &value, sizeof(value));
         assert_int_equal(
-            post_atomic(alice, FABRIC_FETCH_ADD, i, here, 0, area_remote(there, 0), 1, 0), NIGH_OK);
+            end_post_atomic(alice, FABRIC_FETCH_ADD, i, here, 0, area_remote(there, 0), 1, 0),
+            NIGH_OK);
         assert_int_equal(end_post(alice, &write), NIGH_OK);
         assert_int_equal(end_wait(alice, 100 + i), NIGH_OK);
         assert_int_equal(end_wait(alice, i), NIGH_OK);
@@ -230,7 +214,7 @@ static void test_atomics_are_eight_aligned_bytes(void **state)
     world_pass(world, 10000);
     assert_int_equal(alice->logged, 0);
     assert_int_equal(
-        post_atomic(alice, FABRIC_FETCH_ADD, 2, here, 0, area_remote(there, 4), UINT64_MAX, 0),
+        end_post_atomic(alice, FABRIC_FETCH_ADD, 2, here, 0, area_remote(there, 4), UINT64_MAX, 0),
         NIGH_OK);
     end_wait_refused(alice, bob, 2, NIGH_DENIED);
     assert_true(area_is(there, 0, 64, 0));

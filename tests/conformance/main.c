@@ -46,7 +46,7 @@ static void add_variant(uint32_t variant)
     static const struct world_tests *const lists[] = {
         &connect_tests, &message_tests,  &onesided_tests, &atomic_tests,
         &post_tests,    &refusal_tests,  &failure_tests,  &destroy_tests,
-        &stock_tests,   &progress_tests, &words_tests,
+        &stock_tests,   &progress_tests, &words_tests,    &loop_tests,
     };
 
     variant_numbers[variant] = variant;

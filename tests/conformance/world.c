@@ -449,6 +449,23 @@ nigh_status end_post(struct world_end *end, const struct fabric_work *work)
     return fabric_post(end->world->fabrics[end->fabric], end->endpoint, work, NULL);
 }
 
+nigh_status end_post_atomic(struct world_end *end, enum fabric_op op, uint64_t tag,
+                            const struct world_area *here, uint64_t offset,
+                            struct fabric_remote remote, uint64_t operand, uint64_t compare)
+{
+    struct fabric_slice slice = area_slice(here, offset, sizeof(uint64_t));
+    const struct fabric_work work = {.op = op,
+                                     .flags = FABRIC_SIGNALLED,
+                                     .tag = tag,
+                                     .slices = &slice,
+                                     .slice_count = 1,
+                                     .remote = remote,
+                                     .operand = operand,
+                                     .compare = compare};
+
+    return end_post(end, &work);
+}
+
 nigh_status end_post_receive(struct world_end *end, uint64_t tag, struct fabric_slice slice)
 {
     const struct fabric_receive receive = {.tag = tag, .slice = slice};

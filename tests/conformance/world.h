@@ -213,6 +213,10 @@ void end_destroy(struct world_end *end);
 
 /* One work, or one receive; the status is fabric_post's. */
 nigh_status end_post(struct world_end *end, const struct fabric_work *work);
+/* A signalled atomic, whose old value goes to `offset` of `here`. */
+nigh_status end_post_atomic(struct world_end *end, enum fabric_op op, uint64_t tag,
+                            const struct world_area *here, uint64_t offset,
+                            struct fabric_remote remote, uint64_t operand, uint64_t compare);
 nigh_status end_post_receive(struct world_end *end, uint64_t tag, struct fabric_slice slice);
 
 /* The same, and fail the test unless it is taken. All signalled. */
@@ -253,7 +257,7 @@ struct world_tests {
 
 extern const struct world_tests connect_tests, message_tests, onesided_tests, atomic_tests,
     post_tests, refusal_tests, failure_tests, destroy_tests, stock_tests, progress_tests,
-    words_tests;
+    words_tests, loop_tests;
 
 /* For providers with a descriptor; whose fabrics may have a thread each; that can be cut. */
 extern const struct world_tests sleep_tests, thread_tests, words_thread_tests, cut_tests;

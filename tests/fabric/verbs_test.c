@@ -974,6 +974,80 @@ static void test_a_device_that_comes_again(void **state)
     expect_traffic(&scene);
 }
 
+static nigh_status make_loop(struct world *world, struct world_end **end)
+{
+    struct fabric_endpoint_options options;
+
+    *end = world_end(world, ALICE);
+    options = end_options(*end, 16, 0);
+    return fabric_loop(world->fabrics[ALICE], &options, &(*end)->endpoint);
+}
+
+/* It writes, on its own device. */
+static void expect_loop(struct world *world, const struct world_area *area)
+{
+    struct world_end *end;
+
+    assert_int_equal(make_loop(world, &end), NIGH_OK);
+    memset(area->bytes, 0x5a, 64);
+    memset(area->bytes + 64, 0, 64);
+    end_write(end, 1, area, 0, area_remote(area, 64), 64);
+    assert_int_equal(end_wait(end, 1), NIGH_OK);
+    assert_memory_equal(area->bytes, area->bytes + 64, 64);
+}
+
+/* V17 V14: it goes with its device, both its queue pairs, and is made anew on the next. */
+static void test_loops_of_a_device_that_goes(void **state)
+{
+    struct world *world = *state;
+    struct world_area *area = world_area(world, ALICE, SIZE, ALL_RIGHTS);
+    struct world_end *end, *none;
+
+    assert_int_equal(make_loop(world, &end), NIGH_OK);
+    assert_int_equal(left_of("queue pairs"), 2);
+    fake_verbs_cut(true); /* nothing comes of what is posted */
+    end_write(end, 1, area, 0, area_remote(area, 64), 64);
+    fake_verbs_remove(0);
+    assert_comes(world, end->disconnected == 1 && end->logged == 1);
+    assert_int_equal(end->status, NIGH_PEER_LOST);
+    assert_int_equal(end->log[0].status, NIGH_PEER_LOST);
+    assert_int_equal(left_of("queue pairs"), 0);
+    assert_int_equal(make_loop(world, &none), NIGH_UNREACHABLE);
+    fake_verbs_cut(false);
+    fake_verbs_plug(0);
+    world_pass(world, UINT64_C(1500000));
+    expect_loop(world, area);
+}
+
+/* V17: whatever the device refuses of it, nothing is left, and the next one is whole. */
+static void test_a_loop_that_is_refused(void **state)
+{
+    static const struct {
+        enum fake_verbs_call call;
+        uint32_t count;
+    } calls[] = {{FAKE_VERBS_CREATE_QP, 2}, {FAKE_VERBS_MODIFY_QP, 6}};
+    struct world *world = *state;
+    struct world_area *area = world_area(world, ALICE, SIZE, ALL_RIGHTS);
+    struct world_end *end;
+
+    for (size_t i = 0; i < ARRAY_LENGTH(calls); i++) {
+        for (uint32_t after = 0; after < calls[i].count; after++) {
+            bool makes = calls[i].call == FAKE_VERBS_CREATE_QP;
+
+            fake_verbs_refuse_call(calls[i].call, after, ENOMEM);
+            assert_int_equal(make_loop(world, &end), makes ? NIGH_NO_RESOURCES : NIGH_UNREACHABLE);
+            assert_true(fake_verbs_has_refused(calls[i].call));
+            assert_null(end->endpoint);
+            assert_int_equal(left_of("queue pairs"), 0);
+        }
+    }
+    fake_verbs_no_gid(true);
+    assert_int_equal(make_loop(world, &end), NIGH_UNREACHABLE);
+    fake_verbs_no_gid(false);
+    expect_loop(world, area);
+    assert_int_equal(end->disconnected, 0);
+}
+
 /* What cannot be registered with the new one leaves the fabric without, until it can. */
 static void test_a_device_that_comes_again_too_small(void **state)
 {
@@ -1613,6 +1687,8 @@ int main(void)
         WORLD_TEST(test_a_device_that_goes),
         WORLD_TEST(test_a_device_that_goes_is_let_go),
         WORLD_TEST(test_a_device_that_comes_again),
+        WORLD_TEST(test_loops_of_a_device_that_goes),
+        WORLD_TEST(test_a_loop_that_is_refused),
         WORLD_TEST(test_a_device_that_comes_again_too_small),
         WORLD_TEST(test_a_device_that_comes_again_without_its_port),
         WORLD_TEST(test_another_device_is_taken),

@@ -664,7 +664,8 @@ static bool token_is_good(const struct auth_token *token)
 
     return token->rank < MEMBERS && told->up && !told->info.dials && token->kind <= LINK_BULK &&
            token->rail < told->info.lanes && token->incarnation == told->info.incarnation &&
-           token->target_incarnation == OUR_LIFE && auth_token_check(token, told->info.session);
+           token->target_incarnation == OUR_LIFE && token->version == told->info.version &&
+           auth_token_check(token, told->info.session);
 }
 
 static void use_token(void)
@@ -676,7 +677,8 @@ static void use_token(void)
                                .rail = how / 8 % 2,
                                .incarnation = told->info.incarnation,
                                .target_incarnation = OUR_LIFE,
-                               .serial = fuzz_byte(&fuzz.input)};
+                               .serial = fuzz_byte(&fuzz.input),
+                               .version = (uint16_t)told->info.version};
     struct fabric_endpoint_options options = {.sends = 1, .receives = 1};
     struct fabric_endpoint *endpoint;
     bool accepted = false;

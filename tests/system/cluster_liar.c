@@ -195,6 +195,7 @@ static void join(struct node *node)
     peer.lanes = node->auth.offer.lanes;
     peer.bulk_endpoints = node->auth.offer.bulk_endpoints;
     peer.region_endpoints = node->auth.offer.region_endpoints;
+    peer.version = node->auth.version;
     memcpy(peer.session, node->auth.session, sizeof(peer.session));
     for (uint32_t lane = 0; lane < peer.lanes; lane++) {
         const char *host = members.addresses[node->rank];

@@ -25,6 +25,7 @@ struct world {
     nigh_client *client[NODES];
     uint32_t count;
     uint32_t qos[NODES]; /* NIGH_REGION_QOS_* */
+    const char *socket;  /* that the last node listens on for clients; NULL: none does */
     char members[NODES * 24];
     char state[NODES][108];
 };
@@ -65,6 +66,9 @@ static inline void start_node(struct world *world, uint32_t n)
                                  .region_qos = world->qos[n],
                                  .region_memory_bytes = 64 * MIB};
 
+    if (n + 1 == world->count) {
+        options.socket_path = world->socket;
+    }
     snprintf(rank, sizeof rank, "%u", n);
     if (world->count > 1) {
         options.members = world->members;
@@ -77,14 +81,12 @@ static inline void start_node(struct world *world, uint32_t n)
     world->client[n] = attach(world->node[n]);
 }
 
-/* Node 0 by a policy, the others by the one of who says nothing. */
-static inline void begin_world_by(struct world *world, uint32_t count, nigh_region_qos qos)
+/* Of which nothing is set but what is to be other than usual. */
+static inline void begin_world_of(struct world *world, uint32_t count)
 {
     size_t length = 0;
 
-    memset(world, 0, sizeof *world);
     world->count = count;
-    world->qos[0] = qos;
     for (uint32_t n = 0; n < count; n++) {
         char name[32], address[24];
 
@@ -97,6 +99,14 @@ static inline void begin_world_by(struct world *world, uint32_t count, nigh_regi
     for (uint32_t n = 0; n < count; n++) {
         start_node(world, n);
     }
+}
+
+/* Node 0 by a policy, the others by the one of who says nothing. */
+static inline void begin_world_by(struct world *world, uint32_t count, nigh_region_qos qos)
+{
+    memset(world, 0, sizeof *world);
+    world->qos[0] = qos;
+    begin_world_of(world, count);
 }
 
 static inline void begin_world(struct world *world, uint32_t count)

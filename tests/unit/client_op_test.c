@@ -252,6 +252,48 @@ static void test_steps_without_room_time_out(void **state)
     stop(&f);
 }
 
+/* A program that sleeps on the descriptor alone, which nothing else wakes, hears in time of what
+ * found no room: whether that began before it was armed, or since. */
+static void test_descriptor_tells_of_what_found_no_room(void **state)
+{
+    enum {
+        WAIT_MS = 10000
+    };
+    struct fixture f;
+    struct pollfd readable;
+    nigh_view *views = calloc(LIMIT_RING_WAITERS + 2, sizeof(*views));
+    nigh_op *waiting = calloc(LIMIT_RING_WAITERS, sizeof(*waiting)), late[2];
+    nigh_id id = id_of(1);
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    readable = (struct pollfd){.fd = nigh_client_fd(f.client), .events = POLLIN};
+    for (uint32_t n = 0; n < LIMIT_RING_WAITERS; n++) {
+        assert_int_equal(nigh_get_start(f.client, &id, 1, NIGH_FOREVER, &views[n + 2], &waiting[n]),
+                         NIGH_OK);
+    }
+    for (uint32_t n = 0; n < 2; n++) {
+        if (n == 0) {
+            assert_int_equal(nigh_get_start(f.client, &id, 1, 50000, &views[n], &late[n]), NIGH_OK);
+        }
+        assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+        assert_int_equal(nigh_poll(f.client), 0);
+        if (n == 1) {
+            assert_int_equal(nigh_get_start(f.client, &id, 1, 50000, &views[n], &late[n]), NIGH_OK);
+        }
+        while (nigh_op_status(&late[n]) == NIGH_PENDING) {
+            assert_int_equal(poll(&readable, 1, WAIT_MS), 1);
+            assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+            (void)nigh_poll(f.client);
+        }
+        assert_int_equal(nigh_op_status(&late[n]), NIGH_TIMEOUT);
+    }
+    assert_int_equal(poll(&readable, 1, 0), 0);
+    stop(&f);
+    free(views);
+    free(waiting);
+}
+
 /* ---- rubbish from the node --------------------------------------------------------------------
  */
 
@@ -913,6 +955,7 @@ int main(void)
         cmocka_unit_test(test_more_ids_than_the_ring_holds),
         cmocka_unit_test(test_waiting_gets_leave_room),
         cmocka_unit_test(test_steps_without_room_time_out),
+        cmocka_unit_test(test_descriptor_tells_of_what_found_no_room),
         cmocka_unit_test(test_rubbish_in_completions),
         cmocka_unit_test(test_impossible_ring_indices),
         cmocka_unit_test(test_death_ends_what_is_pending),

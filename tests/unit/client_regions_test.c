@@ -885,6 +885,49 @@ static void a_lock_is_the_sessions_or_goes_back(void **state)
     stop(&asked.f); /* `held` goes with it */
 }
 
+#ifdef CLIENT_LACKS_MEMORY
+void *__real_calloc(size_t count, size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+
+static _Thread_local bool lacks_memory; /* the node's thread has some */
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return lacks_memory ? NULL : __real_calloc(count, size);
+}
+
+/* It has ended, as all that does not begin: whoever waits for it waits for nothing. */
+static void a_lock_without_memory_has_ended(void **state)
+{
+    struct asked asked;
+    nigh_region *region, *held = NULL;
+    nigh_op op = {{0}};
+    nigh_status status;
+
+    (void)state;
+    begin(&asked, 4);
+    region = open_one(&asked);
+    lacks_memory = true;
+    status = nigh_region_lock_start(region, 7, NIGH_REGION_SHARED, 0, WAIT_US, &held, &op);
+    lacks_memory = false;
+    assert_int_equal(status, NIGH_NO_RESOURCES);
+    assert_int_equal(nigh_op_status(&op), NIGH_NO_RESOURCES);
+    assert_int_equal(nigh_wait(asked.f.client, &op, 0), NIGH_NO_RESOURCES);
+    lacks_memory = true;
+    status = nigh_region_lock(region, 7, NIGH_REGION_SHARED, 0, WAIT_US, &held);
+    lacks_memory = false;
+    assert_int_equal(status, NIGH_NO_RESOURCES);
+    assert_null(held);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_LOCK), 0);
+    assert_int_equal(handles(asked.f.client), 1);
+    assert_int_equal(nigh_region_lock_start(region, 7, NIGH_REGION_SHARED, 0, WAIT_US, &held, &op),
+                     NIGH_OK);
+    assert_int_equal(nigh_wait(asked.f.client, &op, WAIT_US), NIGH_OK);
+    assert_non_null(held);
+    stop(&asked.f);
+}
+#endif
+
 /* Its caller hears so: nobody else would come by to give it back. */
 static void a_lock_that_is_cancelled_as_it_is_granted_is_held(void **state)
 {
@@ -1199,6 +1242,9 @@ int main(void)
         cmocka_unit_test(what_is_asked_later_is_what_was_said),
         cmocka_unit_test(one_thread_has_several_under_way),
         cmocka_unit_test(a_lock_is_the_sessions_or_goes_back),
+#ifdef CLIENT_LACKS_MEMORY
+        cmocka_unit_test(a_lock_without_memory_has_ended),
+#endif
         cmocka_unit_test(a_lock_that_is_cancelled_as_it_is_granted_is_held),
         cmocka_unit_test(the_handle_of_an_unlock_is_gone_at_once),
         cmocka_unit_test(an_unlock_is_said_when_there_is_room),

@@ -21,6 +21,7 @@ enum kind {
 #define HELLO_BYTES        64u
 #define CHALLENGE_BYTES    96u
 #define PROOF_BYTES        40u
+#define OFFER_SPACES       20u /* where that word lies */
 #define OFFER_BYTES(lanes) (112u + (lanes)*AUTH_ADDRESS_BYTES + AUTH_PROOF_BYTES)
 
 static const uint8_t key_one[AUTH_KEY_BYTES] = {1, 2, 3};
@@ -390,6 +391,55 @@ static void the_common_version_is_spoken(void **state)
     assert_int_equal(pair.dialler.status, NIGH_VERSION);
 }
 
+/* A node that speaks a version less says so in its HELLO. */
+static void speak_at_most(struct auth *dialler, uint16_t version)
+{
+    memcpy(dialler->out + 10, &version, sizeof(version));
+    memcpy(dialler->transcript + 10, &version, sizeof(version));
+}
+
+/* Who speaks a version that knows nothing of spaces is told nothing of them, and not believed in
+ * it; else both are. */
+static void spaces_are_offered_to_who_knows_them(void **state)
+{
+    (void)state;
+    for (uint16_t version = AUTH_VERSION_MIN; version <= AUTH_VERSION_MAX; version++) {
+        for (uint32_t wanted = 0; wanted < 4; wanted++) {
+            struct pair pair;
+            bool knows = version >= AUTH_VERSION_SPACES;
+
+            pair_default(&pair);
+            pair.offers[0].space_endpoints = wanted % 2;
+            pair.offers[1].space_endpoints = wanted / 2;
+            pair_begin(&pair);
+            speak_at_most(&pair.dialler, version);
+            run(&pair, AUTH_MESSAGE_BYTES);
+            if (!knows) {
+                pair.offers[0].space_endpoints = pair.offers[1].space_endpoints = 0;
+            }
+            check_done(&pair);
+            assert_int_equal(pair.dialler.version, version);
+            assert_int_equal(pair.acceptor.version, version);
+            assert_int_equal(pair.acceptor.offer.space_endpoints, knows ? wanted % 2 : 0);
+            assert_int_equal(pair.dialler.offer.space_endpoints, knows ? wanted / 2 : 0);
+            assert_int_equal(pair.acceptor.in[OFFER_SPACES], knows ? wanted % 2 : 0);
+        }
+    }
+}
+
+static void more_than_one_endpoint_for_spaces_is_nonsense(void **state)
+{
+    (void)state;
+    struct pair pair;
+
+    pair_default(&pair);
+    pair.offers[0].space_endpoints = 2;
+    pair_begin(&pair);
+    run(&pair, AUTH_MESSAGE_BYTES);
+    assert_int_equal(pair.acceptor.state, AUTH_REFUSED);
+    assert_int_equal(pair.acceptor.status, NIGH_PROTOCOL);
+}
+
 /* ---- attackers without the key -------------------------------------------- */
 
 /* All bytes of a handshake, by side. */
@@ -748,6 +798,8 @@ int main(void)
         cmocka_unit_test(wrong_ranks_are_refused),
         cmocka_unit_test(other_versions_are_refused),
         cmocka_unit_test(the_common_version_is_spoken),
+        cmocka_unit_test(spaces_are_offered_to_who_knows_them),
+        cmocka_unit_test(more_than_one_endpoint_for_spaces_is_nonsense),
         cmocka_unit_test(a_replay_is_refused),
         cmocka_unit_test(every_changed_byte_is_refused),
         cmocka_unit_test(reflection_is_refused),

@@ -645,8 +645,6 @@ static void without_writes_there_are_none(void **state)
     world_close(world);
 }
 
-/* ---- endpoints that fail alone -------------------------------------------- */
-
 static uint64_t ends_of(const struct node *node)
 {
     return links_counters(node->links)->region_ends;
@@ -659,6 +657,203 @@ static void expect_nothing_else_ended(const struct world *world)
         assert_int_equal(world->nodes[n]->downs, 0);
     }
 }
+
+/* ---- words of the own memory ---------------------------------------------- */
+
+static nigh_status ask_own(struct node *node, struct fabric_remote own, struct op *op)
+{
+    return links_fetch_add(node->links, own, 1, on_word, op, sim_now_us(node->world->sim));
+}
+
+static struct op *add_own(struct node *node, uint64_t offset)
+{
+    struct op *op = new_op(node);
+
+    assert_int_equal(ask_own(node, remote_of(node, offset), op), NIGH_OK);
+    return op;
+}
+
+/* The node whose word it is and the others lose nothing, of each other's neither. */
+static void own_words_are_the_peers_too(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct sim_options options = {.seed = seed, .late_read_ppm = 300000};
+        struct world *world = world_open(&options);
+        struct node *own = world->nodes[0];
+        bool given[210] = {false};
+        struct op *ops[210], *swap = new_op(own);
+
+        for (uint32_t n = 0; n < ARRAY_LENGTH(ops); n++) {
+            ops[n] = n % 3 == 0 ? add_own(own, 64) : add_to(world->nodes[n % 3], own, 64, 1);
+            if (n % 21 == 20) {
+                pass(world, 100000);
+            }
+        }
+        assert_int_equal(word_at(own, 64), ARRAY_LENGTH(ops));
+        for (uint32_t n = 0; n < ARRAY_LENGTH(ops); n++) {
+            assert_int_equal(ops[n]->status, NIGH_OK);
+            assert_true(ops[n]->old < ARRAY_LENGTH(ops) && !given[ops[n]->old]);
+            given[ops[n]->old] = true;
+        }
+        assert_int_equal(links_compare_swap(own->links, remote_of(own, 64), ARRAY_LENGTH(ops), 7,
+                                            on_word, swap, sim_now_us(world->sim)),
+                         NIGH_OK);
+        pass(world, 100000);
+        assert_int_equal(swap->old, ARRAY_LENGTH(ops));
+        assert_int_equal(word_at(own, 64), 7);
+        assert_int_equal(links_counters(own->links)->atomics, 71);
+        assert_int_equal(ends_of(own), 0);
+        world_close(world);
+    }
+}
+
+/* Memory that is not there any more costs what is under way over this endpoint, and nothing of any
+ * peer's; the next one is made at once. */
+static void a_stale_own_key_costs_its_endpoint_alone(void **state)
+{
+    uint32_t lost = 0;
+
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        struct sim_options options = {.seed = seed};
+        struct world *world = world_open(&options);
+        struct node *own = world->nodes[0];
+        struct fabric_remote gone = remote_of(own, 64);
+        struct op *before = add_own(own, 64), *refused = new_op(own), *beside, *there, *after;
+
+        pass(world, 100000);
+        gone.key ^= 1u << 20;
+        assert_int_equal(ask_own(own, gone, refused), NIGH_OK);
+        beside = add_own(own, 64);
+        there = add_to(own, world->nodes[1], 64, 1);
+        pass(world, 100000);
+        assert_int_equal(before->status, NIGH_OK);
+        assert_int_equal(refused->status, NIGH_DENIED);
+        /* What was under way beside it was done by then, or nobody knows whether it acted. */
+        assert_true(beside->status == NIGH_OK || beside->status == NIGH_PEER_LOST);
+        lost += beside->status == NIGH_PEER_LOST;
+        assert_int_equal(there->status, NIGH_OK);
+        assert_int_equal(ends_of(own), 1);
+        after = add_own(own, 72);
+        pass(world, 100000);
+        assert_int_equal(after->status, NIGH_OK);
+        assert_int_equal(word_at(own, 72), 1);
+        assert_int_equal(ends_of(own), 1);
+        after = add_own(own, 72); /* it ends before this has said how it ended */
+        link_loop_fail(own->links, NIGH_DENIED);
+        (void)links_turn(own->links, sim_now_us(world->sim));
+        assert_int_equal(after->status, NIGH_PEER_LOST);
+        expect_nothing_else_ended(world);
+        world_close(world);
+    }
+    assert_true(lost > 0);
+}
+
+/* Asks for two more. */
+static void on_word_and_more(void *context, nigh_status status, uint64_t old, uint64_t now_us)
+{
+    struct op *op = context;
+
+    on_word(op, status, old, now_us);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(ask_own(op->node, remote_of(op->node, 72), new_op(op->node)), NIGH_OK);
+    }
+}
+
+/* Who is told of an end begins more at once: that is of the next endpoint, and ends with it. */
+static void what_begins_as_others_end_goes_on(void **state)
+{
+    enum {
+        FIRST = 4
+    };
+    struct sim_options options = {.seed = 3};
+    struct world *world = world_open(&options);
+    struct node *own = world->nodes[0];
+    struct op *served = add_own(own, 64);
+
+    (void)state;
+    pass(world, 100000); /* the next one is made at once */
+    assert_int_equal(served->status, NIGH_OK);
+    for (uint32_t n = 0; n < FIRST; n++) {
+        assert_int_equal(links_fetch_add(own->links, remote_of(own, 64), 1, on_word_and_more,
+                                         new_op(own), sim_now_us(world->sim)),
+                         NIGH_OK);
+    }
+    link_loop_fail(own->links, NIGH_DENIED);
+    pass(world, 100000);
+    assert_int_equal(own->op_count, 1 + 3 * FIRST);
+    for (uint32_t n = 1; n < own->op_count; n++) {
+        assert_int_equal(own->ops[n].ends, 1);
+        assert_int_equal(own->ops[n].status, n <= FIRST ? NIGH_PEER_LOST : NIGH_OK);
+    }
+    assert_int_equal(word_at(own, 72), 2 * FIRST);
+    world_close(world);
+}
+
+/* One that never serves is not made at each use. */
+static void in_vain_it_is_made_ever_later(void **state)
+{
+    struct sim_options options = {.seed = 9};
+    struct world *world = world_open(&options);
+    struct node *own = world->nodes[0];
+    struct fabric_remote gone = remote_of(own, 64);
+    uint32_t tries = 0, made = 0;
+    struct op *op;
+
+    (void)state;
+    gone.key ^= 1u << 20;
+    for (; tries < 400; tries++) {
+        op = new_op(own);
+        if (ask_own(own, gone, op) == NIGH_BUSY) {
+            own->op_count--;
+        } else {
+            made++;
+        }
+        pass(world, 5000);
+    }
+    assert_in_range(made, 4, 40);
+    assert_int_equal(ends_of(own), made);
+    pass(world, 2 * LINK_BACKOFF_MAX_US);
+    op = add_own(own, 64);
+    pass(world, 100000);
+    assert_int_equal(op->status, NIGH_OK);
+    world_close(world);
+}
+
+static void own_words_have_a_bound(void **state)
+{
+    struct sim_options options = {.seed = 3, .late_read_ppm = 1000000, .late_read_us = 50000};
+    struct world *world = world_open(&options);
+    struct node *own = world->nodes[0];
+    struct fabric_remote odd = remote_of(own, 4);
+    struct op *op = new_op(own);
+
+    (void)state;
+    assert_int_equal(ask_own(own, odd, op), NIGH_INVALID);
+    own->fabric->caps.ops &= ~FABRIC_CAN_LOOP;
+    assert_int_equal(ask_own(own, remote_of(own, 0), op), NIGH_UNSUPPORTED);
+    own->fabric->caps.ops |= FABRIC_CAN_LOOP;
+    own->op_count--;
+    for (uint32_t round = 0; round < 3; round++) {
+        for (uint32_t n = 0; n < WRITES; n++) {
+            (void)add_own(own, 8);
+        }
+        op = new_op(own);
+        assert_int_equal(ask_own(own, remote_of(own, 8), op), NIGH_BUSY);
+        own->op_count--;
+        op = add_to(own, world->nodes[1], 8, 1); /* a peer's are others */
+        pass(world, 500000);
+        assert_int_equal(op->status, NIGH_OK);
+        assert_int_equal(word_at(own, 8), (round + 1) * WRITES);
+    }
+    for (uint32_t n = 0; n < WRITES; n++) {
+        (void)add_own(own, 8); /* under way as it all ends: once each */
+    }
+    world_close(world);
+}
+
+/* ---- endpoints that fail alone -------------------------------------------- */
 
 /* What peers try there costs them the endpoint, and they hear why unless the other side is quicker
  * in ending it; the link goes on, and others do. */
@@ -1215,6 +1410,11 @@ int main(void)
         cmocka_unit_test(writes_have_a_bound),
         cmocka_unit_test(nonsense_costs_nothing),
         cmocka_unit_test(without_writes_there_are_none),
+        cmocka_unit_test(own_words_are_the_peers_too),
+        cmocka_unit_test(a_stale_own_key_costs_its_endpoint_alone),
+        cmocka_unit_test(in_vain_it_is_made_ever_later),
+        cmocka_unit_test(what_begins_as_others_end_goes_on),
+        cmocka_unit_test(own_words_have_a_bound),
         cmocka_unit_test(who_does_not_let_peers_write),
         cmocka_unit_test(a_stale_key_costs_its_endpoint_alone),
         cmocka_unit_test(what_is_not_posted_yet_ends_with_its_endpoint),

@@ -1242,6 +1242,7 @@ static void a_bad_token_does_not_get_in(void **state)
     REFUSED(&good, 0);                /* none */
     REFUSED(&good, sizeof(good) - 1); /* a part of one */
     REFUSED_WITH(serial, 0);
+    REFUSED_WITH(version, 1); /* the session's is 0 here */
     REFUSED_WITH(kind, LINK_CALLS);
     REFUSED_WITH(kind, LINK_REGIONS);   /* rail 0 alone has that */
     REFUSED_WITH(kind, LINK_READS + 1); /* there are two bulk endpoints */

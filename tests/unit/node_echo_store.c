@@ -68,7 +68,10 @@ uint64_t store_tick(struct store *store, uint64_t now_us)
 }
 
 struct echo_leased echo_leased;
+uint64_t echo_hears_regions;
 struct rpc *echo_channel;
+uint32_t echo_places;
+struct links *echo_links;
 
 uint8_t *store_leased_bytes(struct store *store, uint32_t session, uint64_t offset, uint64_t bytes)
 {
@@ -78,6 +81,12 @@ uint8_t *store_leased_bytes(struct store *store, uint32_t session, uint64_t offs
         offset - echo_leased.offset > echo_leased.bytes - bytes)
         return NULL;
     return echo_leased.at + (offset - echo_leased.offset);
+}
+
+bool store_hears_regions(const struct store *store, uint32_t slot)
+{
+    (void)store;
+    return (echo_hears_regions >> slot & 1) != 0;
 }
 
 bool store_wants_turn(const struct store *store)
@@ -238,10 +247,16 @@ struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uin
     return echo_channel;
 }
 
+struct links *exchange_lane_links(const struct exchange *exchange)
+{
+    (void)exchange;
+    return echo_links;
+}
+
 uint32_t exchange_users_places(const struct members *members)
 {
     (void)members;
-    return 0;
+    return echo_places;
 }
 
 void exchange_flush(struct exchange *exchange)

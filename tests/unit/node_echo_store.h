@@ -58,6 +58,10 @@ extern struct echo_turns echo_turns;
 
 /* To any node, from its lane to ours; NULL: no link is up. */
 extern struct rpc *echo_channel;
+/* What a channel takes, as exchange_users_places says. */
+extern uint32_t echo_places;
+/* What exchange_lane_links gives. */
+extern struct links *echo_links;
 
 /* What store_leased_bytes has for any session. */
 struct echo_leased {
@@ -67,5 +71,7 @@ struct echo_leased {
 };
 
 extern struct echo_leased echo_leased;
+/* Sessions that asked for events of regions, a bit each. */
+extern uint64_t echo_hears_regions;
 
 #endif

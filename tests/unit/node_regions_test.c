@@ -16,6 +16,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/blake.h"
+#include "base/bytes.h"
 #include "fabric/sim/sim.h"
 #include "node/lane_regions.h"
 #include "node_echo_store.h"
@@ -93,6 +95,8 @@ static struct {
     const struct members *alone; /* the lane's own */
 } linked;
 
+static void (*undo)(void); /* what a test that fails leaves; NULL: nothing */
+
 /* What is under way over it ends. */
 static void link_end(void)
 {
@@ -111,6 +115,9 @@ static void link_end(void)
 static int tear_down(void **state)
 {
     (void)state;
+    if (undo != NULL) {
+        undo();
+    }
     if (linked.sim != NULL) {
         link_end();
     }
@@ -166,6 +173,18 @@ static bool has_ended(uint32_t slot)
 {
     turn();
     return completed(slot) == atomic_load(&ring_of(slot)->sq_tail.value);
+}
+
+static struct session_cqe last_of(uint32_t slot)
+{
+    return ring_of(slot)->cq[(completed(slot) - 1) % LIMIT_RING_ENTRIES];
+}
+
+static void pass(uint32_t turns)
+{
+    for (uint32_t n = 0; n < turns; n++) {
+        turn();
+    }
 }
 
 /* Submits one, and waits until all have ended: others may have been left before it. */
@@ -411,6 +430,9 @@ static void copies_without_buffers_wait(void **state)
             now_us += 1000;
         } else {
             lane_session_close(lane, 0);
+            /* They are its user's until they have ended, and nobody's who comes. */
+            assert_int_equal(lane->regions->shares.tables[REGION_TABLE_COPIES].slot_used[0], 0);
+            assert_int_equal(lane->regions->shares.tables[REGION_TABLE_COPIES].used, 32);
             open_session(0);
         }
         now_us += LIMIT_REGION_AGAIN_US;
@@ -418,11 +440,11 @@ static void copies_without_buffers_wait(void **state)
             turn();
             now_us += LIMIT_REGION_AGAIN_US;
         }
-        assert_int_equal(lane->regions->copy_count, 0);
+        assert_int_equal(lane->regions->shares.tables[REGION_TABLE_COPIES].used, 0);
         assert_true(has_ended(0));
     }
     assert_int_equal(lane->regions->free_buffer_count, LIMIT_REGION_BUFFERS);
-    assert_int_equal(lane->regions->copiers[0].buffers, 0);
+    assert_int_equal(lane->regions->shares.tables[REGION_TABLE_BUFFERS].used, 0);
 }
 
 /* What cannot be made is not there, and takes no room. */
@@ -633,6 +655,11 @@ static int set_up_with_rates(void **state)
     return result;
 }
 
+static uint32_t buffers_of(uint32_t slot)
+{
+    return lane->regions->shares.tables[REGION_TABLE_BUFFERS].slot_used[slot];
+}
+
 static void put_copies(uint32_t slot, uint64_t number, uint32_t count, uint64_t bytes)
 {
     struct session_sqe sqe = a_copy(number, MOST / 2, number, 0, bytes);
@@ -646,7 +673,7 @@ static void put_copies(uint32_t slot, uint64_t number, uint32_t count, uint64_t 
 /* Of what stands still: one holds its buffers for as long as it likes. Whoever comes has some. */
 static void who_copies_leaves_buffers_to_others(void **state)
 {
-    const struct region_copier *copiers = lane->regions->copiers;
+    const uint32_t share = LIMIT_REGION_BUFFERS_OWN + LIMIT_REGION_BUFFERS / 3;
     uint64_t numbers[SLOTS];
     uint32_t before;
 
@@ -660,21 +687,21 @@ static void who_copies_leaves_buffers_to_others(void **state)
         turn();
     }
     assert_false(turns_are_empty(&lane->regions->copy_turns));
-    assert_int_equal(copiers[0].buffers, LIMIT_REGION_BUFFERS / 2);
+    assert_int_equal(buffers_of(0), share);
     before = completed(1);
     put_copies(1, numbers[1], 1, 64);
     for (uint32_t n = 0; n < 4; n++) {
         turn();
     }
     assert_int_equal(completed(1), before + 1);
-    assert_int_equal(copiers[0].buffers, LIMIT_REGION_BUFFERS / 2);
+    assert_int_equal(buffers_of(0), share);
 }
 
-/* Of three that copy without end each has as many buffers as are left free, however many copies it
- * has under way. */
+/* Of three of a user that copy without end each has its own, and a third of what they leave to
+ * others, however many copies it has under way. */
 static void copies_share_buffers_alike(void **state)
 {
-    const struct region_copier *copiers = lane->regions->copiers;
+    const uint32_t share = LIMIT_REGION_BUFFERS_OWN + LIMIT_REGION_BUFFERS / 7;
     static const uint32_t copies[] = {90, 30, 10};
     uint64_t numbers[SLOTS];
     uint32_t least = UINT32_MAX, most = 0;
@@ -694,22 +721,110 @@ static void copies_share_buffers_alike(void **state)
         turn();
         now_us += LIMIT_REGION_AGAIN_US;
         for (uint32_t slot = 0; slot < 3 && n >= 200; slot++) {
-            least = min_u32(least, copiers[slot].buffers);
-            most = max_u32(most, copiers[slot].buffers);
+            least = min_u32(least, buffers_of(slot));
+            most = max_u32(most, buffers_of(slot));
         }
     }
     print_message("# %u to %u buffers of %u each\n", least, most, LIMIT_REGION_BUFFERS);
-    assert_true(least >= LIMIT_REGION_BUFFERS / 4 - 2 && most <= LIMIT_REGION_BUFFERS / 4 + 2);
+    assert_true(least >= share - 4 && most <= share + 4);
 }
 
-/* Where there are fewer than sessions that want one: by turns, however many copies wait. */
+/* Buffers by hand, until the session has its share: they stand still. */
+static struct {
+    struct region_copy copies[SLOTS];
+    struct region_copy_piece pieces[2 * LIMIT_REGION_BUFFERS];
+    uint32_t count;
+} hands;
+
+static bool holds_buffer(uint32_t slot)
+{
+    struct region_copy_piece *piece = &hands.pieces[hands.count];
+
+    hands.copies[slot].slot = slot;
+    *piece = (struct region_copy_piece){.copy = &hands.copies[slot]};
+    if (hands.count + 1 < ARRAY_LENGTH(hands.pieces) &&
+        lane_region_buffer_take(lane->regions, piece)) {
+        hands.count++;
+        return true;
+    }
+    return false;
+}
+
+static void give_buffers(void)
+{
+    while (hands.count > 0) {
+        lane_region_buffer_give(lane->regions, &hands.pieces[--hands.count]);
+    }
+    assert_int_equal(lane->regions->shares.tables[REGION_TABLE_BUFFERS].used, 0);
+    assert_true(session_shares_are_valid(&lane->regions->shares));
+}
+
+/* Sessions that come one after the other, whose copies go on without them: their user has had its
+ * share by then, and others copy as ever. */
+static void who_comes_again_leaves_buffers_to_others(void **state)
+{
+    uint64_t number;
+    uint32_t before;
+
+    (void)state;
+    assert_int_equal(create(3, "r", MOST), NIGH_OK);
+    assert_int_equal(open_region(2, "r", REGION_ALL, &number), NIGH_OK); /* of the same user */
+    for (uint32_t n = 0; n < 20; n++) {
+        for (uint32_t slot = 0; slot < 2; slot++) {
+            while (holds_buffer(slot)) {
+            }
+            lane_session_close(lane, slot);
+            open_session(slot);
+        }
+    }
+    assert_in_range(hands.count, LIMIT_REGION_BUFFERS / 2,
+                    LIMIT_REGION_BUFFERS / 2 + 4 * LIMIT_REGION_BUFFERS_OWN);
+    assert_false(holds_buffer(0));
+    before = completed(2);
+    put_copies(2, number, 4, MOST / 2);
+    assert_int_equal(buffers_of(2), LIMIT_REGION_BUFFERS_OWN + LIMIT_REGION_BUFFERS / 6);
+    while (completed(2) < before + 4) {
+        turn();
+        now_us += LIMIT_REGION_AGAIN_US;
+    }
+    give_buffers();
+}
+
+/* They are made as they are wanted, and what was made for few is not kept. */
+static void buffers_are_made_as_they_are_wanted(void **state)
+{
+    struct lane_regions *at = lane->regions;
+
+    (void)state;
+    session_shares_table(&at->shares, REGION_TABLE_BUFFERS, REGION_BUFFERS_MOST, 0);
+    assert_true(holds_buffer(0));
+    assert_int_equal(at->free_buffer_count, LIMIT_REGION_BUFFERS - 1);
+    while (hands.count < LIMIT_REGION_BUFFERS) {
+        assert_true(holds_buffer(hands.count % SLOTS));
+    }
+    assert_int_equal(at->free_buffer_count, 0);
+    assert_true(holds_buffer(0));
+    assert_int_equal(at->free_buffer_count, LIMIT_REGION_BUFFERS - 1);
+    for (uint32_t n = 0; n < hands.count; n++) {
+        hands.pieces[n].buffer[LIMIT_REGION_COPY_BYTES - 1] = (uint8_t)n;
+    }
+    for (uint32_t n = 0; n < hands.count; n++) {
+        assert_int_equal(hands.pieces[n].buffer[LIMIT_REGION_COPY_BYTES - 1], (uint8_t)n);
+    }
+    give_buffers();
+    assert_int_equal(at->free_buffer_count, LIMIT_REGION_BUFFERS);
+    assert_true(at->buffers[0].bytes != NULL && at->buffers[1].bytes == NULL);
+}
+
+/* Of what is common, where there is one left, and sessions' own stand still: by turns, however
+ * many copies wait. */
 static void one_buffer_goes_round(void **state)
 {
     struct lane_regions *at = lane->regions;
+    struct session_shares_table *table = &at->shares.tables[REGION_TABLE_BUFFERS];
     static const uint32_t copies[] = {120, 20, 20};
     uint64_t numbers[SLOTS];
     uint32_t before[SLOTS];
-    uint8_t *kept[LIMIT_REGION_BUFFERS - 1];
 
     (void)state;
     assert_int_equal(create(0, "r", MOST), NIGH_OK);
@@ -720,11 +835,10 @@ static void one_buffer_goes_round(void **state)
         assert_int_equal(open_region(slot, "r", REGION_ALL, &numbers[slot]), NIGH_OK);
         before[slot] = completed(slot);
     }
-    for (uint32_t n = 0; n < ARRAY_LENGTH(kept); n++) {
-        kept[n] = lane_region_buffer_take(at, 3);
-        assert_non_null(kept[n]);
-        at->copiers[3].buffers = 0; /* as if each were another's */
+    for (uint32_t slot = 0; slot < 3; slot++) {
+        assert_true(holds_buffer(slot));
     }
+    table->common_used += table->common - 1; /* of others */
     for (uint32_t slot = 0; slot < 3; slot++) {
         put_copies(slot, numbers[slot], copies[slot], 64);
     }
@@ -734,17 +848,15 @@ static void one_buffer_goes_round(void **state)
     }
     assert_in_range(completed(0) - before[0], 8, 16);
     assert_in_range(completed(1) - before[1], 8, 16);
-    at->copiers[3].buffers = ARRAY_LENGTH(kept);
-    for (uint32_t n = 0; n < ARRAY_LENGTH(kept); n++) {
-        lane_region_buffer_give(at, 3, kept[n]);
-    }
+    table->common_used -= table->common - 1;
     assert_true(SUPPORT_WAIT((now_us += LIMIT_REGION_AGAIN_US, has_ended(0)), WAIT_MS));
+    give_buffers();
 }
 
 /* As many copies as a session's ring takes are not all that the lane has. */
 static void copies_leave_copies_to_others(void **state)
 {
-    struct lane_regions *at = lane->regions;
+    struct session_shares_table *table = &lane->regions->shares.tables[REGION_TABLE_COPIES];
     uint64_t numbers[2];
 
     (void)state;
@@ -752,12 +864,12 @@ static void copies_leave_copies_to_others(void **state)
     for (uint32_t slot = 0; slot < 2; slot++) {
         assert_int_equal(open_region(slot, "r", REGION_ALL, &numbers[slot]), NIGH_OK);
     }
-    at->copy_count += LIMIT_REGION_COPIES - 64; /* of others */
+    table->common_used += table->common - 48; /* of others */
     put_copies(0, numbers[0], 64, MOST / 2);
-    assert_int_equal(at->copiers[0].copies, 32);
+    assert_int_equal(table->slot_used[0], LIMIT_REGION_COPIES_OWN + 48 / 3);
     put_copies(1, numbers[1], 1, MOST / 2);
-    assert_int_equal(at->copiers[1].copies, 1);
-    at->copy_count -= LIMIT_REGION_COPIES - 64;
+    assert_int_equal(table->slot_used[1], 1);
+    table->common_used -= table->common - 48;
 }
 
 /* ---- fills ---------------------------------------------------------------- */
@@ -1046,6 +1158,203 @@ static uint64_t shared_with_another(uint64_t size_bytes, uint64_t *others)
     assert_int_equal(ask(0, a_grant(mine, 71, REGION_READ | REGION_WRITE, 0)).status, NIGH_OK);
     assert_int_equal(open_region(2, "r", REGION_READ | REGION_WRITE, others), NIGH_OK);
     return mine;
+}
+
+/* ---- what other nodes ask, and bring -------------------------------------- */
+
+#define BROUGHT 5u
+
+/* What opens the one chunk of "r" now, as its mappers know it. */
+static struct region_spot a_spot(const struct region *region, uint64_t offset_bytes)
+{
+    struct region_place place;
+    struct region_spot spot = {.offset_bytes = offset_bytes, .name_bytes = 1, .name = "r"};
+
+    assert_true(SUPPORT_WAIT((turn(), region_place(region, 0, &place)), WAIT_MS));
+    spot.handle = place.handle;
+    return spot;
+}
+
+static nigh_status bring(const struct region_spot *to, uint8_t byte)
+{
+    uint8_t bytes[REGION_PUT_HEAD_BYTES + BROUGHT];
+    size_t head = region_put_encode(to, bytes);
+
+    memset(bytes + head, byte, BROUGHT);
+    return lane_region_put_here(lane->regions, bytes, head + BROUGHT);
+}
+
+static nigh_status push(const struct region_spot *from, const struct region_spot *to)
+{
+    struct region_push asked = {.from = *from, .to = *to, .bytes = BROUGHT};
+
+    return lane_region_push_here(lane->regions, &asked);
+}
+
+/* By the handle that a chunk had before a revoke nothing lands in it, and nothing leaves it; nor by
+ * one that it never had, nor behind its memory. */
+static void what_is_brought_needs_a_handle(void **state)
+{
+    uint64_t mine, others;
+    struct region_spot before, now, wrong, behind;
+    const struct region *region;
+
+    (void)state;
+    mine = shared_with_another(LIMIT_REGION_UNIT_BYTES, &others);
+    region = regions_look(lane->regions->regions, "r", 1);
+    assert_non_null(region);
+    before = a_spot(region, 0);
+    assert_int_equal(bring(&before, 7), NIGH_OK);
+    assert_int_equal(read_byte(0, mine), 7);
+    assert_int_equal(push(&before, &before), NIGH_OK);
+    assert_int_equal(ask(0, a_grant(mine, 71, 0, REGION_WRITE)).status, NIGH_OK);
+    now = a_spot(region, 0);
+    assert_false(region_window_equal(now.handle, before.handle));
+    assert_int_equal(bring(&before, 8), NIGH_STALE);
+    assert_int_equal(read_byte(0, mine), 7);
+    assert_int_equal(push(&before, &now), NIGH_ELSEWHERE);
+    assert_int_equal(push(&now, &before), NIGH_STALE);
+    wrong = behind = now;
+    wrong.handle.key++;
+    assert_int_equal(bring(&wrong, 9), NIGH_STALE);
+    wrong = now;
+    wrong.chunk = 1;
+    assert_int_equal(bring(&wrong, 9), NIGH_STALE);
+    wrong = now;
+    wrong.name[0] = 's';
+    assert_int_equal(bring(&wrong, 9), NIGH_STALE);
+    behind.offset_bytes = LIMIT_REGION_UNIT_BYTES - BROUGHT + 1;
+    assert_int_equal(bring(&behind, 9), NIGH_STALE);
+    assert_int_equal(push(&behind, &now), NIGH_ELSEWHERE);
+    behind.offset_bytes--;
+    assert_int_equal(bring(&behind, 9), NIGH_OK);
+    assert_int_equal(push(&now, &behind), NIGH_OK);
+    assert_int_equal(read_byte(0, mine), 7);
+}
+
+/* ---- what sessions are told ----------------------------------------------- */
+
+static uint32_t told(uint32_t slot)
+{
+    return atomic_load(&ring_of(slot)->event_tail.value);
+}
+
+static struct session_event last_told(uint32_t slot)
+{
+    return ring_of(slot)->events[(told(slot) - 1) % LIMIT_EVENT_ENTRIES];
+}
+
+static bool is_told(uint32_t slot, uint32_t count)
+{
+    turn();
+    return told(slot) == count;
+}
+
+/* Of what it has open alone, once each, and only who asked for it; nothing is asked for it. */
+static void who_has_it_open_is_told(void **state)
+{
+    const struct session_region_make smaller = {.size_bytes = LIMIT_REGION_UNIT_BYTES};
+    uint64_t mine, others, again;
+    struct session_event event;
+    uint8_t id[20];
+    uint32_t before[SLOTS], resize;
+
+    (void)state;
+    echo_hears_regions = 1u << 0 | 1u << 2;
+    mine = shared_with_another(4 * LIMIT_REGION_UNIT_BYTES, &others);
+    assert_int_equal(open_region(2, "r", REGION_READ, &again), NIGH_OK);
+    assert_int_equal(open_region(3, "r", REGION_READ | REGION_WRITE, &again), NIGH_OK);
+    for (uint32_t slot = 0; slot < SLOTS; slot++)
+        before[slot] = told(slot);
+    assert_int_equal(ask(0, a_grant(mine, 71, 0, REGION_WRITE)).status, NIGH_OK);
+    assert_true(SUPPORT_WAIT(is_told(2, before[2] + 1), WAIT_MS));
+    event = last_told(2);
+    assert_int_equal(event.kind_meta, NIGH_EVENT_REGION_REVOKED | REGION_READ << 8);
+    assert_int_equal(event.data_size, others);
+    blake_id20("r", 1, id);
+    assert_memory_equal(event.id, id, sizeof id);
+    resize = told(0);
+    memcpy(memory, &smaller, sizeof(smaller));
+    assert_int_equal(ask(0, a_question(SESSION_REGION_RESIZE, mine, 0, sizeof(smaller))).status,
+                     NIGH_OK);
+    assert_true(SUPPORT_WAIT(is_told(2, before[2] + 3), WAIT_MS));
+    assert_int_equal(last_told(2).kind_meta, NIGH_EVENT_REGION_RESIZED);
+    assert_true(SUPPORT_WAIT(is_told(0, resize + 1), WAIT_MS));
+    assert_int_equal(ask(0, a_question(SESSION_REGION_FREE, mine, 0, 0)).status, NIGH_OK);
+    assert_true(SUPPORT_WAIT(is_told(2, before[2] + 5), WAIT_MS));
+    assert_int_equal(last_told(2).kind_meta, NIGH_EVENT_REGION_FREED);
+    assert_true(SUPPORT_WAIT(is_told(0, resize + 2), WAIT_MS));
+    for (uint32_t n = 0; n < 100; n++)
+        turn();
+    assert_int_equal(told(2), before[2] + 5); /* both of its handles: freed, and resized */
+    assert_int_equal(told(0), resize + 2);
+    assert_int_equal(told(1), before[1]);
+    assert_int_equal(told(3), before[3]);
+    echo_hears_regions = 0;
+}
+
+/* Its home takes nobody more. */
+static void home_is_full(const char *name)
+{
+    struct region_mapping *mapping = regions_find(lane->regions->regions, name, 1)->mapping;
+
+    region_mapping_take(mapping, &(struct region_message){.kind = REGION_MAPPED,
+                                                          .peer = mapping->home,
+                                                          .status = NIGH_LIMIT});
+}
+
+/* A home that cannot tell of a region has not freed it; what it does then is told when it can. */
+static void a_home_that_is_full_frees_nothing(void **state)
+{
+    uint32_t before = told(0);
+    uint64_t handle;
+
+    (void)state;
+    echo_hears_regions = 1;
+    assert_int_equal(create(0, "r", 4096), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &handle), NIGH_OK);
+    home_is_full("r");
+    pass(10);
+    assert_int_equal(told(0), before);
+    assert_int_equal(write_some(0, handle, 0, 8), NIGH_OK);
+    pass(10);
+    assert_int_equal(told(0), before);
+    home_is_full("r");
+    assert_int_equal(ask(0, a_question(SESSION_REGION_FREE, handle, 0, 0)).status, NIGH_OK);
+    assert_int_equal(write_some(0, handle, 0, 8), NIGH_NOT_FOUND);
+    assert_true(SUPPORT_WAIT(is_told(0, before + 1), WAIT_MS));
+    assert_int_equal(last_told(0).kind_meta, NIGH_EVENT_REGION_FREED);
+    echo_hears_regions = 0;
+}
+
+static uint32_t tells_some(uint32_t slot)
+{
+    uint32_t before = told(slot);
+
+    turn();
+    assert_in_range(told(slot) - before, 0, LIMIT_REGION_NEWS);
+    return told(slot);
+}
+
+/* As many handles as a turn does not pass: the lane goes on, and all are told in the end. */
+static void many_are_told_in_turns(void **state)
+{
+    const uint32_t count = 4 * LIMIT_REGION_NEWS;
+    struct session_sqe sqe;
+    uint64_t mine, number;
+
+    (void)state;
+    echo_hears_regions = 1u << 1;
+    assert_int_equal(create(0, "r", 5000), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &mine), NIGH_OK);
+    for (uint32_t n = 0; n < count; n++)
+        assert_int_equal(open_region(1, "r", REGION_READ, &number), NIGH_OK);
+    sqe = a_question(SESSION_REGION_FREE, mine, 0, 0);
+    put(0, &sqe);
+    assert_true(SUPPORT_WAIT(tells_some(1) == count, WAIT_MS));
+    assert_true(SUPPORT_WAIT(has_ended(0), WAIT_MS));
+    assert_true(list_empty(&lane->regions->news));
+    echo_hears_regions = 0;
 }
 
 /* ---- memory that sessions donate ------------------------------------------ */
@@ -1540,12 +1849,49 @@ static void a_free_waits_for_no_memory(void **state)
 
 /* ---- a link to others ----------------------------------------------------- */
 
+/* What others are asked, who answer when a test says so. */
+static struct {
+    struct link *link;
+    uint64_t calls[LIMIT_REGION_PUTS * 2];
+    uint64_t bytes[LIMIT_REGION_PUTS * 2];
+    uint32_t count;
+} asked;
+
+static void on_asked(void *context, struct link *link, const struct rpc_request *request,
+                     uint64_t at_us)
+{
+    struct region_push push;
+
+    (void)context;
+    (void)at_us;
+    assert_int_equal(request->method, CALLS_METHOD_REGION_PUSH);
+    assert_int_equal(region_push_decode(request->payload, request->bytes, &push), NIGH_OK);
+    assert_true(asked.count < ARRAY_LENGTH(asked.calls));
+    asked.link = link;
+    asked.bytes[asked.count] = push.bytes;
+    asked.calls[asked.count++] = request->call;
+}
+
+/* All that was asked for was done. */
+static void answer_asked(void)
+{
+    uint8_t bytes[REGION_PUSHED_BYTES];
+    struct rpc_piece said = {.data = bytes, .bytes = sizeof(bytes)};
+
+    while (asked.count > 0) {
+        asked.count--;
+        bytes_put_u64(bytes, asked.bytes[asked.count]);
+        rpc_reply(link_calls(asked.link), asked.calls[asked.count], NIGH_OK, &said, 1);
+    }
+}
+
 static void side_begin(struct support_side *side, uint32_t rank)
 {
     const struct links_shell shell = {.context = side,
                                       .up = support_side_up,
                                       .down = support_side_down,
                                       .request = support_no_request,
+                                      .called = on_asked,
                                       .bulk = support_no_bulk};
     struct links_config config = {
         .rank = rank,
@@ -1553,6 +1899,7 @@ static void side_begin(struct support_side *side, uint32_t rank)
         .lanes = 1,
         .nodes = 2,
         .rpc = {.requests = 4, .calls = 4, .queue = 1, .payload_bytes = 200},
+        .calls = {.requests = 32, .calls = 32, .queue = 1, .payload_bytes = REGION_PUSH_BYTES},
         .waits = 4,
         .bulk_receives = 4,
         .bulk_bytes = 1024,
@@ -1772,11 +2119,32 @@ static struct region_chunk *chunk_of(const char *name)
 static struct {
     struct region_peer peers[ROUND + 1], *peers_before;
     struct turns_seat seats[SLOTS * (ROUND + 1) * QOS_CLASSES], *seats_before;
+    uint32_t asked_pushes[SLOTS * ROUND], *asked_before;
     struct region_chunk chunks_before[ROUND];
     struct fabric_memory *memory;
     uint8_t bytes[4096];
     uint8_t *kept; /* buffers */
 } around;
+
+/* Also where it is away no more. */
+static void round_end(void)
+{
+    struct lane_regions *at = lane->regions;
+
+    undo = NULL;
+    if (lane->config.fabric != NULL) {
+        away_end();
+    }
+    at->peers = around.peers_before;
+    at->seats = around.seats_before;
+    at->asked_pushes = around.asked_before;
+    at->ranks = 1;
+    for (uint32_t n = 0; n < ROUND; n++) {
+        *chunk_of(round_names[n]) = around.chunks_before[n];
+    }
+    fabric_memory_deregister(linked.there.fabric, around.memory);
+    link_end();
+}
 
 static void round_begin(void)
 {
@@ -1787,7 +2155,8 @@ static void round_begin(void)
     linked.members.self = ROUND;
     memset(&around, 0, sizeof(around));
     assert_int_equal(fabric_memory_register(linked.there.fabric, around.bytes, sizeof around.bytes,
-                                            FABRIC_HOST, FABRIC_REMOTE_WRITE, &around.memory),
+                                            FABRIC_HOST, FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE,
+                                            &around.memory),
                      NIGH_OK);
     for (uint32_t n = 0; n < ROUND; n++) {
         struct region_chunk *chunk = chunk_of(round_names[n]);
@@ -1806,25 +2175,13 @@ static void round_begin(void)
     }
     around.peers_before = at->peers;
     around.seats_before = at->seats;
+    around.asked_before = at->asked_pushes;
     at->peers = around.peers;
     at->seats = around.seats;
+    at->asked_pushes = around.asked_pushes;
     at->ranks = ROUND;
     away_begin(0);
-}
-
-static void round_end(void)
-{
-    struct lane_regions *at = lane->regions;
-
-    away_end();
-    at->peers = around.peers_before;
-    at->seats = around.seats_before;
-    at->ranks = 1;
-    for (uint32_t n = 0; n < ROUND; n++) {
-        *chunk_of(round_names[n]) = around.chunks_before[n];
-    }
-    fabric_memory_deregister(linked.there.fabric, around.memory);
-    link_end();
+    undo = round_end;
 }
 
 static void put_writes(uint32_t slot, uint64_t number, uint32_t count)
@@ -1965,6 +2322,156 @@ static void a_lock_in_doubt_goes_on_behind_a_fence(void **state)
     }
 }
 
+/* ---- copies between others ------------------------------------------------- */
+
+/* "x", "y" and "z", each a chunk, as regions of slots 0 to `slots`. */
+static void round_open(uint32_t slots, uint64_t size_bytes, uint64_t handles[SLOTS][ROUND])
+{
+    for (uint32_t n = 0; n < ROUND; n++) {
+        assert_int_equal(create(0, round_names[n], size_bytes), NIGH_OK);
+        for (uint32_t slot = 0; slot < slots; slot++) {
+            assert_int_equal(open_region(slot, round_names[n], REGION_ALL, &handles[slot][n]),
+                             NIGH_OK);
+            assert_int_equal(write_some(slot, handles[slot][n], 0, 8), NIGH_OK);
+        }
+    }
+    echo_places = 4 * LIMIT_REGION_PUTS;
+    memset(&asked, 0, sizeof(asked));
+}
+
+/* From where it is to where it is to be, neither of them here. */
+static void put_copy(uint32_t slot, uint64_t to, uint64_t from, uint64_t bytes)
+{
+    struct session_sqe sqe = a_copy(to, 0, from, 0, bytes);
+
+    put(slot, &sqe);
+    (void)lane_serve(lane, slot);
+}
+
+/* A lock on what a copy reads, whose node is asked to bring it elsewhere, and stands still: its
+ * term is over, or its session closes it, and nobody else has it before that has ended, and is no
+ * copy. */
+static void a_lock_stays_while_its_region_is_pushed(void **state)
+{
+    struct session_region_lock lock = {.number = 5, .mode = SESSION_REGION_SHARED, .term_us = 100};
+    uint64_t handles[SLOTS][ROUND], held;
+    struct session_sqe sqe;
+    struct session_cqe cqe;
+
+    (void)state;
+    round_open(2, 4096, handles);
+    for (uint32_t way = 0; way < 2; way++) {
+        bool is_closed = way == 1;
+        uint32_t before;
+
+        memcpy(memory, &lock, sizeof(lock));
+        cqe = ask(0, a_question(SESSION_REGION_LOCK, handles[0][1], REGION_READ, sizeof(lock)));
+        assert_int_equal(cqe.status, NIGH_OK);
+        held = cqe.generation;
+        before = completed(0);
+        round_begin();
+        put_copy(0, handles[0][0], held, 64);
+        links_pass(100);
+        away_end();
+        assert_int_equal(asked.count, 1);
+        sqe = a_lock(handles[1][1]);
+        submit(1, &sqe);
+        pass(5);
+        assert_false(has_ended(1));
+        if (is_closed) {
+            sqe = a_question(SESSION_REGION_CLOSE, held, 0, 0);
+            submit(0, &sqe);
+        } else {
+            now_us += lock.term_us;
+        }
+        pass(20);
+        assert_false(has_ended(1));
+        assert_int_equal(completed(0), before + is_closed);
+        answer_asked();
+        links_pass(100);
+        assert_true(SUPPORT_WAIT(has_ended(1), WAIT_MS));
+        assert_true(SUPPORT_WAIT(completed(0) == before + 1 + is_closed, WAIT_MS));
+        assert_int_equal(last_of(0).status, is_closed ? NIGH_CANCELED : NIGH_LOCK_LOST);
+        round_end();
+        let_go(1, last_of(1).generation);
+        if (!is_closed) {
+            assert_int_equal(ask(0, a_question(SESSION_REGION_CLOSE, held, 0, 0)).status,
+                             NIGH_LOCK_LOST);
+        }
+    }
+}
+
+/* Nodes that are asked to bring something to another stand still: what else goes to that one goes.
+ */
+static void who_is_asked_stops_nothing_of_others(void **state)
+{
+    uint64_t handles[SLOTS][ROUND];
+    uint32_t before;
+
+    (void)state;
+    round_open(2, 2 * LIMIT_REGION_COPY_BYTES, handles);
+    round_begin();
+    around.peers[0].windows[QOS_HIGH].most_bytes = 4 * LIMIT_REGION_COPY_BYTES;
+    for (uint32_t n = 0; n < 4; n++) {
+        put_copy(0, handles[0][0], handles[0][1 + n % 2], LIMIT_REGION_COPY_BYTES);
+    }
+    links_pass(100);
+    assert_int_equal(asked.count, 4);
+    before = completed(1);
+    put_writes(1, handles[1][0], 1);
+    links_pass(200);
+    assert_int_equal(completed(1), before + 1);
+    assert_int_equal(last_of(1).status, NIGH_OK);
+    answer_asked();
+    links_pass(100);
+    assert_int_equal(around.peers[0].windows[QOS_HIGH].under_way_bytes, 0);
+    assert_int_equal(lane->regions->qos.high_under_way, 0);
+    round_end();
+    assert_true(SUPPORT_WAIT(has_ended(0), WAIT_MS));
+    assert_int_equal(last_of(0).status, NIGH_OK);
+}
+
+/* Who asks much of a node that stands still leaves places there to others, waits for none, and
+ * leaves none of its own to who has its slot next. */
+static void who_asks_leaves_places_to_others(void **state)
+{
+    static const uint32_t had[] = {8, 12};
+    uint64_t handles[SLOTS][ROUND];
+    struct lane_regions *at = lane->regions;
+
+    (void)state;
+    round_open(ARRAY_LENGTH(had), 4096, handles);
+    round_begin();
+    for (uint32_t slot = 0; slot < ARRAY_LENGTH(had); slot++) {
+        uint32_t before = completed(slot), stay = had[slot] - asked.count;
+
+        for (uint32_t n = 0; n < LIMIT_REGION_PUTS + 4; n++) {
+            put_copy(slot, handles[slot][0], handles[slot][1], 8);
+        }
+        put_writes(slot, handles[slot][0], 1);
+        for (uint32_t n = 0; n < 300; n++) {
+            links_pass(1);
+            (void)lane_region_copies_turn(at);
+        }
+        assert_int_equal(asked.count, had[slot]);
+        assert_int_equal(completed(slot) - before, LIMIT_REGION_PUTS + 5 - stay);
+        assert_int_equal(last_of(slot).status, NIGH_OK);
+    }
+    away_end();
+    lane_session_close(lane, 0);
+    open_session(0);
+    assert_int_equal(around.asked_pushes[1], 0);
+    answer_asked();
+    links_pass(100);
+    pass(5);
+    for (uint32_t n = 0; n < ARRAY_LENGTH(around.asked_pushes); n++) {
+        assert_int_equal(around.asked_pushes[n], 0);
+    }
+    assert_int_equal(around.peers[1].pushes, 0);
+    assert_true(has_ended(1));
+    round_end();
+}
+
 /* ---- what has landed ------------------------------------------------------ */
 
 static uint8_t byte_at(uint32_t slot, uint64_t number, uint64_t offset)
@@ -2098,15 +2605,102 @@ static void what_has_landed_elsewhere_stays_there(void **state)
     }
 }
 
+/* ---- words of this node ---------------------------------------------------- */
+
+/* Beside peers, over a fabric whose atomics are the processor's, too, or are not. `closed`: its
+ * chunk is not open any more, and who asks does not know it yet. What it found. */
+static uint64_t change_word(struct session_sqe *sqe, const char *name, uint32_t caps, bool closed)
+{
+    struct region *region = regions_find(lane->regions->regions, name, 1);
+    struct region_here *here = region_data(region);
+    struct region_chunk_here *chunk = here->chunks[0];
+    struct region_window before = chunk->handle, handle = {0};
+    struct fabric_memory *at;
+    struct fabric_remote remote;
+
+    link_begin();
+    linked.members.self = 0; /* the node where the chunk is, as the lane knows it */
+    linked.here.fabric->caps.ops &= ~(uint32_t)FABRIC_CAN_ATOMICS_HERE;
+    linked.here.fabric->caps.ops |= caps;
+    assert_int_equal(fabric_memory_register(linked.here.fabric, chunk->memory->address,
+                                            chunk->memory->bytes, FABRIC_HOST,
+                                            FABRIC_LOCAL_WRITE | FABRIC_REMOTE_ATOMIC, &at),
+                     NIGH_OK);
+    remote = fabric_memory_remote(linked.here.fabric, at, chunk->memory->address);
+    handle.address = remote.address;
+    handle.key = remote.key;
+    known_handle_is_set(name, handle);
+    chunk->handle = closed ? before : handle;
+    echo_links = linked.here.links;
+    put(0, sqe);
+    away_begin(0);
+    links_pass(200);
+    away_end();
+    echo_links = NULL;
+    chunk->handle = before;
+    known_handle_is_set(name, before);
+    assert_true(SUPPORT_WAIT(has_ended(0), WAIT_MS));
+    assert_int_equal(last_of(0).status, NIGH_OK);
+    return last_of(0).generation;
+}
+
+/* Where the fabric's atomics are not the processor's the lane does none itself. */
+static void own_words_go_the_way_of_peers(void **state)
+{
+    const uint64_t old = 12;
+    struct session_sqe add, swap;
+    uint64_t number;
+
+    (void)state;
+    assert_int_equal(create(0, "r", 4096), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
+    assert_int_equal(byte_at(0, number, 8), 0);
+    add = a_question(SESSION_REGION_ADD, number, 8, 0);
+    add.ref = 12;
+    assert_int_equal(change_word(&add, "r", 0, false), 0);
+    assert_int_equal(links_counters(linked.here.links)->atomics, 1);
+    link_end();
+    assert_int_equal(byte_at(0, number, 8), 12);
+    swap = a_question(SESSION_REGION_SWAP, number, 8, sizeof(old));
+    swap.ref = 7;
+    memcpy(memory, &old, sizeof(old));
+    assert_int_equal(change_word(&swap, "r", 0, false), 12);
+    assert_int_equal(links_counters(linked.here.links)->atomics, 1);
+    link_end();
+    assert_int_equal(byte_at(0, number, 8), 7);
+    assert_int_equal(change_word(&add, "r", FABRIC_CAN_ATOMICS_HERE, false), 7);
+    assert_int_equal(links_counters(linked.here.links)->atomics, 0); /* the processor's */
+    link_end();
+    assert_int_equal(byte_at(0, number, 8), 19);
+}
+
+/* What is closed here is not asked of the device: its refusal would cost others what is under way.
+ */
+static void an_own_word_that_is_closed_is_not_presented(void **state)
+{
+    struct session_sqe add;
+    uint64_t number;
+
+    (void)state;
+    assert_int_equal(create(0, "r", 4096), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &number), NIGH_OK);
+    add = a_question(SESSION_REGION_ADD, number, 8, 0);
+    add.ref = 12;
+    assert_int_equal(change_word(&add, "r", 0, true), 0);
+    assert_int_equal(links_counters(linked.here.links)->atomics, 0);
+    link_end();
+    assert_int_equal(byte_at(0, number, 8), 12);
+}
+
 /* ---- shares --------------------------------------------------------------- */
 
-/* So few that four sessions can use them up. */
+/* So few that four sessions can use them up, beside what is kept for what they leave behind. */
 static struct session_shares_table *few(enum region_table table, uint32_t places, uint32_t own)
 {
     struct session_shares *shares = &lane->regions->shares;
 
     assert_int_equal(shares->tables[table].used, 0);
-    session_shares_table(shares, table, places, own);
+    session_shares_table(shares, table, places + own * SLOTS, own);
     return &shares->tables[table];
 }
 
@@ -2121,13 +2715,6 @@ static void put_lock(uint32_t slot, uint64_t handle, uint64_t number)
     sqe.offset = OFFSET + at;
     sqe.cookie = (uint32_t)number;
     put(slot, &sqe);
-}
-
-static void pass(uint32_t turns)
-{
-    for (uint32_t n = 0; n < turns; n++) {
-        turn();
-    }
 }
 
 /* Of the last `count` completions, those of this status. */
@@ -2757,6 +3344,9 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(copies_share_buffers_alike, set_up_with_rates, tear_down),
         cmocka_unit_test_setup_teardown(one_buffer_goes_round, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_comes_again_leaves_buffers_to_others, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(buffers_are_made_as_they_are_wanted, set_up, tear_down),
         cmocka_unit_test_setup_teardown(copies_leave_copies_to_others, set_up_with_rates,
                                         tear_down),
         cmocka_unit_test_setup_teardown(fills_wait_for_no_buffer, set_up, tear_down),
@@ -2774,6 +3364,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_is_held_goes_with_its_session, set_up_with_rates,
                                         tear_down),
         cmocka_unit_test_setup_teardown(a_map_is_its_sessions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_brought_needs_a_handle, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_has_it_open_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_home_that_is_full_frees_nothing, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(many_are_told_in_turns, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_revoke_leaves_who_has_it_mapped_behind, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(who_was_given_memory_once_is_not_forgotten, set_up,
@@ -2792,8 +3386,14 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_revoke_waits_for_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_free_waits_for_no_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lock_in_doubt_goes_on_behind_a_fence, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_lock_stays_while_its_region_is_pushed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_is_asked_stops_nothing_of_others, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_asks_leaves_places_to_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_landed_is_not_written_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_landed_elsewhere_stays_there, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(own_words_go_the_way_of_peers, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_own_word_that_is_closed_is_not_presented, set_up,
+                                        tear_down),
 
         cmocka_unit_test_setup_teardown(who_waits_leaves_operations_to_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_holds_locks_leaves_locks_to_others, set_up, tear_down),

@@ -966,7 +966,7 @@ static void wrong_submissions_are_refused(void **state)
             NIGH_INVALID);
     }
     assert_int_equal(
-        fixture_do(fx, A, (struct session_sqe){.op = SESSION_OP_SUBSCRIBE, .argument = 6}).status,
+        fixture_do(fx, A, (struct session_sqe){.op = SESSION_OP_SUBSCRIBE, .argument = 8}).status,
         NIGH_INVALID);
 }
 

@@ -19,7 +19,8 @@ enum {
     DEPTH = 3, /* 1 + 8 + 64 have their places above the last ones */
     ROUNDS = 3,
     ACTS = 16,
-    NUMBER = 7
+    NUMBER = 7,
+    FRAMES = 1 << 17 /* no more before all is quiet: a view takes some thirteen thousand */
 };
 
 #define CHUNK_BYTES UINT64_C(4096)
@@ -229,14 +230,17 @@ static bool turn_all(void)
     return any;
 }
 
+/* What goes round for ever is a failure. */
 static void settle(void)
 {
+    uint32_t frames = 0;
     bool any;
 
     do {
         any = turn_all();
         while (deliver()) {
             any = true;
+            assert_true(++frames < FRAMES);
         }
         while (do_act()) {
             any = true;

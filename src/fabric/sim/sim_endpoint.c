@@ -96,6 +96,8 @@ static struct fabric_endpoint *sim_end_create(struct sim_fabric *fabric, struct 
     return end;
 }
 
+static void sim_end_leave_wire(struct fabric_endpoint *end);
+
 /* A word over the wire that ends the other side, soon or behind what was sent before. */
 static void sim_tell(struct sim_wire *wire, uint32_t from, nigh_status status)
 {
@@ -224,6 +226,51 @@ void sim_on_confirmed(struct sim_wire *wire)
 
     if (end != NULL && end->state == SIM_SAID_YES)
         sim_establish(end);
+}
+
+/* ---- what leads back ------------------------------------------------------ */
+
+nigh_status sim_loop(struct fabric *base, const struct fabric_endpoint_options *options,
+                     struct fabric_endpoint **out)
+{
+    struct sim_fabric *fabric = sim_fabric_of(base);
+    struct sim *sim = fabric->sim;
+    struct fabric_endpoint *ends[2];
+    struct sim_link *link;
+    struct sim_wire *wire;
+
+    if (fabric->crashed)
+        return NIGH_UNREACHABLE;
+    if (fabric->end_count == LIMIT_FABRIC_ENDPOINTS)
+        return NIGH_LIMIT;
+    if (sim_make_link(sim, fabric->node, fabric->node, &link) != NIGH_OK)
+        return NIGH_NO_RESOURCES;
+    wire = sim_wire_create(fabric, fabric->node, fabric->lane, link);
+    for (uint32_t side = 0; side < 2; side++) {
+        ends[side] = sim_end_create(fabric, wire, side, SIM_CONNECTED);
+        sim_cancel(sim, &ends[side]->handshake);
+    }
+    ends[0]->options = *options;
+    ends[0]->is_loop = true;
+    ends[1]->is_hidden = true;
+    list_remove(&ends[1]->node);
+    fabric->end_count--;
+    *out = ends[0];
+    return NIGH_OK;
+}
+
+/* The end that only answers goes with the one that it answers: nothing is acted on behind that. */
+static void sim_end_hidden(struct fabric_endpoint *end)
+{
+    struct fabric_endpoint *hidden = end->is_loop ? sim_peer(end) : NULL;
+    struct sim *sim = end->fabric->sim;
+
+    if (hidden == NULL)
+        return;
+    if (hidden->state != SIM_FAILED)
+        sim_end_fail(hidden, NIGH_PEER_LOST, false);
+    sim_end_leave_wire(hidden);
+    sim_pool_give(&sim->ends, hidden);
 }
 
 /* ---- silence -------------------------------------------------------------- */
@@ -481,6 +528,12 @@ void sim_end_crash(struct fabric_endpoint *end)
     uint32_t side = end->side;
 
     sim_end_fail(end, NIGH_PEER_LOST, false);
+    if (end->is_loop) {
+        sim_end_hidden(end);
+        end->state = SIM_CRASHED;
+        sim_end_leave_wire(end);
+        return;
+    }
     if (sim_dice(sim, CRASH_RESET_PPM))
         sim_schedule(wire, SIM_FAIL, 1 - side, sim->now_us + sim_latency_us(wire))->status =
             NIGH_PEER_LOST;
@@ -495,6 +548,7 @@ void sim_endpoint_destroy(struct fabric_endpoint *end)
 
     if (end->wire != NULL) {
         sim_disconnect(end);
+        sim_end_hidden(end);
         sim_end_leave_wire(end);
     }
     sim_stock_leave(end);

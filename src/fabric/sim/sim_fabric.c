@@ -31,7 +31,7 @@ nigh_status sim_fabric(struct sim *sim, uint32_t number, uint32_t lane, struct f
     fabric->fabric.caps = (struct fabric_caps){
         .name = "sim",
         .ops = FABRIC_CAN_WRITE_IMM | FABRIC_CAN_ATOMICS | FABRIC_CAN_READ_PRIVATE |
-               FABRIC_CAN_OFFLOAD | FABRIC_CAN_SHARE | FABRIC_CAN_ATOMICS_HERE |
+               FABRIC_CAN_OFFLOAD | FABRIC_CAN_SHARE | FABRIC_CAN_ATOMICS_HERE | FABRIC_CAN_LOOP |
                (sim->options.torn_words != 0 ? 0 : FABRIC_CAN_WORDS),
         .inline_bytes = SIM_INLINE_BYTES,
         .slices = LIMIT_FABRIC_SLICES,
@@ -116,8 +116,11 @@ static void sim_address(const struct fabric *base, char address[FABRIC_ADDRESS_B
 
 void sim_notify(struct fabric_endpoint *end, enum fabric_event_kind kind, nigh_status status)
 {
-    struct sim_notice *notice = sim_pool_take(&end->fabric->sim->notices);
+    struct sim_notice *notice;
 
+    if (end->is_hidden)
+        return;
+    notice = sim_pool_take(&end->fabric->sim->notices);
     notice->end = end;
     notice->kind = kind;
     notice->status = status;
@@ -237,6 +240,7 @@ static const struct fabric_provider sim_provider = {
     .connect = sim_connect,
     .accept = sim_accept,
     .reject = sim_reject,
+    .loop = sim_loop,
     .post = sim_post,
     .post_receive = sim_post_receive,
     .stock_create = sim_stock_create,

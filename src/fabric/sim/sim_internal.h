@@ -143,6 +143,8 @@ struct fabric_endpoint {
     uint8_t side;
     uint8_t state;
     bool half_open; /* a request that was not answered */
+    bool is_loop;   /* its wire leads back to its fabric: fabric_loop */
+    bool is_hidden; /* the other end of such a wire, which only answers: nobody's, in no list */
     uint64_t id;
     struct fabric_endpoint_options options;
     struct sim_event *handshake; /* its timers, or NULL */
@@ -322,6 +324,8 @@ nigh_status sim_connect(struct fabric *fabric, const char *address,
 nigh_status sim_accept(struct fabric_endpoint *end, const struct fabric_endpoint_options *options,
                        const void *private_data, uint32_t private_bytes);
 void sim_reject(struct fabric_endpoint *end);
+nigh_status sim_loop(struct fabric *fabric, const struct fabric_endpoint_options *options,
+                     struct fabric_endpoint **endpoint);
 void sim_disconnect(struct fabric_endpoint *end);
 void sim_endpoint_destroy(struct fabric_endpoint *end);
 

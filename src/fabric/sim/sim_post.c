@@ -93,6 +93,8 @@ static nigh_status sim_post_one(struct fabric_endpoint *end, const struct fabric
 
     if (end->state != SIM_CONNECTED)
         return NIGH_CLOSED;
+    if (end->is_loop && !fabric_loop_can(&end->fabric->fabric, from->op))
+        return NIGH_UNSUPPORTED;
     if (!sim_work_is_valid(end, from, &bytes))
         return NIGH_INVALID;
     if (end->posts_taken == end->options.sends)

@@ -291,6 +291,7 @@ static const struct fabric_provider provider = {
     .connect = verbs_connect,
     .accept = verbs_accept,
     .reject = verbs_reject,
+    .loop = verbs_loop,
     .post = verbs_post,
     .post_receive = verbs_post_receive,
     .stock_create = verbs_stock_create,

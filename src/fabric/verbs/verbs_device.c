@@ -142,7 +142,7 @@ static void set_caps(struct verbs *verbs)
     caps->name = "verbs";
     caps->ops = FABRIC_CAN_OFFLOAD;
     if (!device->is_iwarp) {
-        caps->ops |= FABRIC_CAN_WRITE_IMM | FABRIC_CAN_READ_PRIVATE;
+        caps->ops |= FABRIC_CAN_WRITE_IMM | FABRIC_CAN_READ_PRIVATE | FABRIC_CAN_LOOP;
         if (device->attr.atomic_cap != IBV_ATOMIC_NONE)
             caps->ops |= FABRIC_CAN_ATOMICS;
         if (device->attr.atomic_cap == IBV_ATOMIC_GLOB)

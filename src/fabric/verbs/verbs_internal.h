@@ -161,11 +161,13 @@ struct fabric_endpoint {
     void *context;
     struct verbs_id *id;
     struct ibv_qp *qp;
+    struct ibv_qp *answers; /* of one that leads back to us: the other end; else NULL */
     struct verbs_cq *cq;
     uint32_t cq_share;
     uint32_t number; /* in verbs->table */
     enum verbs_state state;
     bool is_dialled;
+    bool is_loop;      /* leads back to us: fabric_loop */
     bool is_known;     /* the caller has seen it */
     bool has_parted;   /* the peer was told of the end */
     bool has_receives; /* the queue pair takes them */
@@ -337,6 +339,8 @@ bool verbs_memory_covers(const struct verbs *verbs, const struct fabric_slice *s
 
 /* A queue pair for the endpoint's depths, and room for it in a completion queue. */
 nigh_status verbs_queue_make(struct fabric_endpoint *endpoint);
+/* A second queue pair, and both are connected with each other, without rdma_cm. */
+nigh_status verbs_queue_loop(struct fabric_endpoint *endpoint, const struct ibv_ah_attr *way);
 /* It takes receives from here on. */
 bool verbs_queue_init(struct fabric_endpoint *endpoint);
 /* It takes messages, and posts. */
@@ -367,6 +371,11 @@ void verbs_connect_mark(struct verbs *verbs, struct rdma_cm_id *id);
 void verbs_accept_all(struct verbs *verbs);
 /* Its time is up. */
 void verbs_connect_expire(struct fabric_endpoint *endpoint);
+
+/* ---- verbs_loop.c: endpoints that lead back to us ---- */
+
+nigh_status verbs_loop(struct fabric *fabric, const struct fabric_endpoint_options *options,
+                       struct fabric_endpoint **endpoint);
 
 /* ---- verbs_event.c: what rdma_cm and the device say ---- */
 

@@ -106,6 +106,13 @@ static void take_work(struct fabric_endpoint *endpoint, const struct fabric_work
     endpoint->tail++;
 }
 
+static bool can(const struct fabric_endpoint *endpoint, enum fabric_op op)
+{
+    const struct fabric *fabric = &endpoint->verbs->fabric;
+
+    return endpoint->is_loop ? fabric_loop_can(fabric, op) : fabric_can(fabric, op);
+}
+
 nigh_status verbs_post(struct fabric_endpoint *endpoint, const struct fabric_work *work,
                        const struct fabric_work **bad)
 {
@@ -116,7 +123,7 @@ nigh_status verbs_post(struct fabric_endpoint *endpoint, const struct fabric_wor
 
         if (endpoint->state != VERBS_OPEN)
             status = NIGH_CLOSED;
-        else if (!fabric_can(&endpoint->verbs->fabric, work->op))
+        else if (!can(endpoint, work->op))
             status = NIGH_UNSUPPORTED;
         else if (!work_is_valid(endpoint, work, &total_bytes))
             status = NIGH_INVALID;

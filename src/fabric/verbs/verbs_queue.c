@@ -17,6 +17,7 @@
 #define ACCESS           (IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE)
 #define ATTR_ROCE_KERNEL 0xe00000 /* bits that a kernel's rdma_ucm sets by mistake */
 #define TIMEOUT_MOST     16       /* 4 us << 16, about a quarter of a second a try */
+#define FIRST_PACKET     0x10000u /* of either end of what leads back: any number will do */
 
 /* ---- completion queues ---- */
 
@@ -110,15 +111,20 @@ nigh_status verbs_queue_make(struct fabric_endpoint *endpoint)
     return NIGH_OK;
 }
 
-/* iWARP's kernel enters the last state by itself, and names none to us. */
-static bool enter(struct fabric_endpoint *endpoint, struct ibv_qp_attr *attr, int mask)
+static bool enter_one(const struct verbs *verbs, struct ibv_qp *qp, struct ibv_qp_attr *attr,
+                      int mask)
 {
-    bool is_named = (mask & IBV_QP_STATE) != 0;
-    int error = is_named ? endpoint->verbs->library->modify_qp(endpoint->qp, attr, mask) : 0;
+    int error = verbs->library->modify_qp(qp, attr, mask);
 
     if (error != 0)
         LOG_WARN("a queue pair does not change its state", "to=%d errno=%d", attr->qp_state, error);
     return error == 0;
+}
+
+/* iWARP's kernel enters the last state by itself, and names none to us. */
+static bool enter(struct fabric_endpoint *endpoint, struct ibv_qp_attr *attr, int mask)
+{
+    return (mask & IBV_QP_STATE) == 0 || enter_one(endpoint->verbs, endpoint->qp, attr, mask);
 }
 
 static bool ask(struct fabric_endpoint *endpoint, enum ibv_qp_state state, struct ibv_qp_attr *attr,
@@ -134,6 +140,13 @@ static bool ask(struct fabric_endpoint *endpoint, enum ibv_qp_state state, struc
     return true;
 }
 
+/* What peers may do through a queue pair. */
+static unsigned access_of(const struct verbs *verbs)
+{
+    return (verbs->fabric.caps.ops & FABRIC_CAN_ATOMICS) != 0 ? ACCESS | IBV_ACCESS_REMOTE_ATOMIC
+                                                              : ACCESS;
+}
+
 bool verbs_queue_init(struct fabric_endpoint *endpoint)
 {
     struct ibv_qp_attr attr;
@@ -141,11 +154,8 @@ bool verbs_queue_init(struct fabric_endpoint *endpoint)
 
     if (!ask(endpoint, IBV_QPS_INIT, &attr, &mask))
         return false;
-    if ((mask & IBV_QP_ACCESS_FLAGS) != 0) {
-        attr.qp_access_flags = ACCESS;
-        if ((endpoint->verbs->fabric.caps.ops & FABRIC_CAN_ATOMICS) != 0)
-            attr.qp_access_flags |= IBV_ACCESS_REMOTE_ATOMIC;
-    }
+    if ((mask & IBV_QP_ACCESS_FLAGS) != 0)
+        attr.qp_access_flags = access_of(endpoint->verbs);
     if (!enter(endpoint, &attr, mask))
         return false;
     endpoint->has_receives = true;
@@ -210,6 +220,70 @@ void verbs_queue_started(struct fabric_endpoint *endpoint)
     admit(endpoint, endpoint->asked_depth);
 }
 
+/* ---- what leads back ---- */
+
+/* V17: it answers, and posts nothing: what it completes is only the end of its peer, which says so
+ * itself. So it has no room in the completion queue, and events of it are of no endpoint. */
+static struct ibv_qp *make_answers(struct fabric_endpoint *endpoint)
+{
+    struct ibv_qp_init_attr init = {
+        .send_cq = endpoint->cq->cq,
+        .recv_cq = endpoint->cq->cq,
+        .cap = {.max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+        .qp_type = IBV_QPT_RC};
+
+    return endpoint->verbs->library->create_qp(endpoint->verbs->pd, &init);
+}
+
+static bool start_loop(const struct fabric_endpoint *endpoint, struct ibv_qp *qp,
+                       const struct ibv_qp *peer, const struct ibv_ah_attr *way)
+{
+    const struct verbs *verbs = endpoint->verbs;
+    uint8_t reads = (uint8_t)verbs->fabric.caps.reads;
+    struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT,
+                               .port_num = verbs->device.port_number,
+                               .qp_access_flags = access_of(verbs)};
+
+    if (!enter_one(verbs, qp, &attr,
+                   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS))
+        return false;
+    attr = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
+                                .ah_attr = *way,
+                                .path_mtu = verbs->device.port.active_mtu,
+                                .dest_qp_num = peer->qp_num,
+                                .rq_psn = FIRST_PACKET,
+                                .max_dest_rd_atomic = reads,
+                                .min_rnr_timer = 1};
+    if (!enter_one(verbs, qp, &attr,
+                   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+                       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER))
+        return false;
+    attr =
+        (struct ibv_qp_attr){.qp_state = IBV_QPS_RTS,
+                             .sq_psn = FIRST_PACKET,
+                             .retry_cnt = verbs->retries,
+                             .timeout = verbs->ack_timeout != 0 ? verbs->ack_timeout : TIMEOUT_MOST,
+                             .max_rd_atomic = reads};
+    return enter_one(verbs, qp, &attr,
+                     IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+                         IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+nigh_status verbs_queue_loop(struct fabric_endpoint *endpoint, const struct ibv_ah_attr *way)
+{
+    endpoint->answers = make_answers(endpoint);
+    if (endpoint->answers == NULL)
+        return NIGH_NO_RESOURCES;
+    if (!start_loop(endpoint, endpoint->answers, endpoint->qp, way) ||
+        !start_loop(endpoint, endpoint->qp, endpoint->answers, way))
+        return NIGH_UNREACHABLE;
+    endpoint->is_started = endpoint->has_receives = true;
+    admit(endpoint, endpoint->verbs->fabric.caps.reads);
+    return NIGH_OK;
+}
+
+/* ---- ended ---- */
+
 void verbs_queue_stop(struct fabric_endpoint *endpoint)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
@@ -217,21 +291,28 @@ void verbs_queue_stop(struct fabric_endpoint *endpoint)
     (void)enter(endpoint, &attr, IBV_QP_STATE);
 }
 
-void verbs_queue_destroy(struct fabric_endpoint *endpoint)
+static void destroy_one(struct verbs *verbs, struct ibv_qp *qp)
 {
-    int error;
+    int error = verbs->library->destroy_qp(qp);
 
-    if (endpoint->qp == NULL)
-        return;
-    if (endpoint->stock != NULL)
-        verbs_stock_settle(endpoint);
-    error = endpoint->verbs->library->destroy_qp(endpoint->qp);
-    if (error == EIO && verbs_loss_is_taken(endpoint->verbs))
+    if (error == EIO && verbs_loss_is_taken(verbs))
         error = 0;
     if (error != 0)
         LOG_ERROR("a queue pair is not destroyed", "errno=%d", error);
     NIGH_ASSERT(error == 0); /* else the memory of others could not be given back */
+}
+
+void verbs_queue_destroy(struct fabric_endpoint *endpoint)
+{
+    if (endpoint->qp == NULL)
+        return;
+    if (endpoint->stock != NULL)
+        verbs_stock_settle(endpoint);
+    destroy_one(endpoint->verbs, endpoint->qp);
     endpoint->qp = NULL;
+    if (endpoint->answers != NULL)
+        destroy_one(endpoint->verbs, endpoint->answers);
+    endpoint->answers = NULL;
     if (endpoint->stock != NULL)
         verbs_stock_forget(endpoint);
     endpoint->cq->returning += endpoint->cq_share;
