@@ -19,6 +19,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 #include "base/check.h"
 #include "base/limits.h"
@@ -139,35 +142,50 @@ static inline uint32_t space_offset_of(const struct space_view *view, uint64_t a
 /* The bytes of the n-th frame; of the n-th block of home memory. */
 static inline _Atomic uint64_t *space_bytes_of(const struct space_view *view, uint64_t n)
 {
-    return view->bytes + (n << (view->shift - 3));
+    return (_Atomic uint64_t *)(void *)((uint8_t *)view->bytes + (n << view->shift));
 }
 
-/* Bits 0x80 of those bytes of `prints` that are `print`, and perhaps of some behind the first. */
-static inline uint64_t space_prints_like(uint64_t prints, uint64_t print)
-{
-    uint64_t differs = prints ^ print * UINT64_C(0x0101010101010101);
+#define SPACE_EACH_BYTE UINT64_C(0x0101010101010101)
 
-    return (differs - UINT64_C(0x0101010101010101)) & ~differs & UINT64_C(0x8080808080808080);
+/* A bit for each byte of `prints` that is `print`, and perhaps for some behind the first. */
+static inline uint32_t space_prints_like(uint64_t prints, uint64_t print)
+{
+    uint64_t differs = prints ^ print * SPACE_EACH_BYTE;
+    uint64_t tops = (differs - SPACE_EACH_BYTE) & ~differs & SPACE_EACH_BYTE << 7;
+
+    return (uint32_t)((tops >> 7) * UINT64_C(0x0102040810204080) >> 56);
+}
+
+/* The same of sixteen. */
+static inline uint32_t space_prints_of_both(uint64_t low, uint64_t high, uint64_t print)
+{
+    return space_prints_like(low, print) | space_prints_like(high, print) << 8;
 }
 
 /*
- * The ways of a set that may have a block of that print, as bits for space_way_of; without a branch
- * that depends on where it is, which no processor could foresee.
+ * The ways of a set that may have a block of that print, a bit for each; without a branch that
+ * depends on where it is, which no processor could foresee. On x86 with its own instructions, as
+ * this is a good part of a read hit.
  */
-static inline uint64_t space_ways_like(struct space_set *set, uint64_t print)
+static inline uint32_t space_ways_like(struct space_set *set, uint64_t print)
 {
-    uint64_t low = space_prints_like(shared_load_relaxed(&set->prints[0]), print);
-    uint64_t high = space_prints_like(shared_load_relaxed(&set->prints[1]), print);
+    uint64_t low = shared_load_relaxed(&set->prints[0]);
+    uint64_t high = shared_load_relaxed(&set->prints[1]);
+#ifdef __SSE2__
+    __m128i prints = _mm_set_epi64x((int64_t)high, (int64_t)low);
+    __m128i same = _mm_cmpeq_epi8(prints, _mm_set1_epi64x((int64_t)(print * SPACE_EACH_BYTE)));
+    uint32_t ways = (uint32_t)_mm_movemask_epi8(same);
+#else
+    uint32_t ways = space_prints_of_both(low, high, print);
+#endif
 
-    return low >> 7 | (high & UINT64_C(0x0080808080808080)) >> 6;
+    return ways & ((1u << SPACE_WAYS) - 1);
 }
 
 /* The first of them; there is one. */
-static inline uint32_t space_way_of(uint64_t ways)
+static inline uint32_t space_way_of(uint32_t ways)
 {
-    uint32_t bit = (uint32_t)__builtin_ctzll(ways);
-
-    return bit % 8 * 8 + bit / 8;
+    return (uint32_t)__builtin_ctz(ways);
 }
 
 /* ---- bytes ---------------------------------------------------------------- */
@@ -179,7 +197,8 @@ static inline void space_bytes_load(_Atomic uint64_t *words, uint32_t offset, vo
                                     uint32_t length)
 {
     if (likely(length == 8 && offset % 8 == 0)) {
-        uint64_t value = shared_load_relaxed(words + offset / 8);
+        uint64_t value =
+            shared_load_relaxed((_Atomic uint64_t *)(void *)((uint8_t *)words + offset));
 
         memcpy(out, &value, 8);
     } else {
@@ -267,24 +286,27 @@ enum space_answer space_word_read_again(const _Atomic uint64_t *tag, uint64_t ex
                                         _Atomic uint64_t *word, _Atomic uint64_t *bytes,
                                         uint32_t offset, void *out, uint32_t length);
 
-/* A frame that may have the block. *is_it: it has; then the answer is one. */
+/* A frame that may have the block. *is_it: it has; then the answer is one. That it has is how far
+ * the address is from where its block begins. A frame of none would be taken for one of a block at
+ * 0; no space has that, and a frame of none may not be read. */
 static inline enum space_answer space_head_read(const struct space_view *view,
                                                 struct space_head *head, uint64_t frame,
                                                 uint64_t address, void *out, uint32_t length,
                                                 bool *is_it)
 {
-    uint64_t tag = space_tag_of(view, address), seen = shared_load_acquire(&head->word);
-    uint32_t offset = space_offset_of(view, address);
+    uint64_t seen = shared_load_acquire(&head->word);
+    uint64_t offset = address + 1 - shared_load_relaxed(&head->tag);
     _Atomic uint64_t *bytes = space_bytes_of(view, frame);
 
-    *is_it = shared_load_relaxed(&head->tag) == tag;
+    *is_it = offset <= view->mask;
     if (unlikely(!*is_it || (seen & SPACE_READABLE) == 0)) {
         return SPACE_ASK;
     }
-    if (likely(space_word_read(&head->word, seen, bytes, offset, out, length))) {
+    if (likely(space_word_read(&head->word, seen, bytes, (uint32_t)offset, out, length))) {
         return SPACE_READ;
     }
-    return space_word_read_again(&head->tag, tag, &head->word, bytes, offset, out, length);
+    return space_word_read_again(&head->tag, space_tag_of(view, address), &head->word, bytes,
+                                 (uint32_t)offset, out, length);
 }
 
 /*
@@ -298,7 +320,7 @@ static inline enum space_answer space_cache_read(const struct space_view *view, 
     uint64_t number = space_set_of(view, hash);
     struct space_set *set = &view->sets[number];
 
-    for (uint64_t ways = space_ways_like(set, space_print_of(hash)); ways != 0; ways &= ways - 1) {
+    for (uint32_t ways = space_ways_like(set, space_print_of(hash)); ways != 0; ways &= ways - 1) {
         uint32_t way = space_way_of(ways);
         bool is_it;
         enum space_answer answer;

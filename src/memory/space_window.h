@@ -191,7 +191,8 @@ static inline bool space_producer_is_empty(struct space_producer *producer)
 /* Whether that WRITE is carried out: all others see it. */
 bool space_producer_is_done(const struct space_producer *producer, uint64_t ticket);
 
-/* How many WRITEs failed since this was called last, and the last of them. */
+/* How many WRITEs failed since this was called last, and the last of them: behind an answer to
+ * FLUSH. While the lane may say more, its status and address may be of two. */
 uint32_t space_producer_failures(struct space_producer *producer, nigh_status *status,
                                  uint64_t *address);
 
@@ -221,9 +222,12 @@ static inline void space_producer_hint(struct space_producer *producer, uint32_t
     uint64_t hint = (uint64_t)space << 32 | frame;
 
     if (hint != producer->last_hint) {
+        struct space_window *window = producer->window;
+        uint64_t count = producer->hints++;
+
         producer->last_hint = hint;
-        shared_store_relaxed(&producer->window->hints[producer->hints++ % LIMIT_SPACE_HINTS], hint);
-        shared_store_relaxed(&producer->window->hint_count.value, producer->hints);
+        shared_store_relaxed(&window->hints[count % LIMIT_SPACE_HINTS], hint);
+        shared_store_relaxed(&window->hint_count.value, count + 1);
     }
 }
 
@@ -291,10 +295,12 @@ enum space_window_answer {
 
 void space_consumer_init(struct space_consumer *consumer, struct space_window *window);
 
-/* Whether there is something to take. */
+/* Whether there is something to take, and room for it: while as many wait as may a lane has no
+ * cause to look again before one of them is done. */
 static inline bool space_consumer_has_work(const struct space_consumer *consumer)
 {
-    return shared_load_acquire(&consumer->window->tail.value) != consumer->taken;
+    return consumer->next - consumer->first != LIMIT_SPACE_TAKEN &&
+           shared_load_acquire(&consumer->window->tail.value) != consumer->taken;
 }
 
 /* Takes the next record. Its bytes stay where they are until it is done. */

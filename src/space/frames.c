@@ -37,7 +37,7 @@ uint32_t space_frames_find(const struct space_frames *frames, uint64_t address)
     uint64_t number = space_set_of(view, hash), tag = space_tag_of(view, address);
     struct space_set *set = &view->sets[number];
 
-    for (uint64_t ways = space_ways_like(set, space_print_of(hash)); ways != 0; ways &= ways - 1) {
+    for (uint32_t ways = space_ways_like(set, space_print_of(hash)); ways != 0; ways &= ways - 1) {
         uint32_t way = space_way_of(ways);
 
         if (shared_load_relaxed(&set->heads[way].tag) == tag) {

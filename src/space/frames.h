@@ -57,7 +57,7 @@ static inline void space_frames_touch(struct space_frames *frames, uint32_t fram
     }
 }
 
-/* The address of the block that has a frame; 0: none. */
+/* The address of the block that has a frame; 0: none, as no space has a block there. */
 uint64_t space_frames_block(const struct space_frames *frames, uint32_t frame);
 
 static inline _Atomic uint64_t *space_frames_word(const struct space_frames *frames, uint32_t frame)

@@ -135,6 +135,48 @@ static void test_no_word_comes_back(void **state)
     free(memory);
 }
 
+/* A frame goes to another block between a read's looks: the first try is none, nor is a second. */
+static void test_a_frame_that_is_given_up_under_a_read(void **state)
+{
+    uint64_t bytes = space_view_cache_bytes(1, 64), mine = 1, others = 2, got, seen;
+    uint64_t tag;
+    struct space_frames frames;
+    struct space_head *head;
+    uint32_t frame;
+
+    (void)state;
+    memory = zeroed(bytes);
+    space_view_make_cache(memory, 1, 64, &view);
+    assert_int_equal(space_frames_init(&frames, &view), NIGH_OK);
+    frame = space_frames_take(&frames, HOME);
+    head = &view.sets[0].heads[frame];
+    tag = space_tag_of(&view, HOME);
+    space_bytes_store(space_frames_bytes(&frames, frame), 0, &mine, 8);
+    space_word_show(&head->word);
+    seen = shared_load_acquire(&head->word);
+    space_word_hide(&head->word);
+    assert_false(
+        space_word_read(&head->word, seen, space_frames_bytes(&frames, frame), 0, &got, 8));
+    space_frames_give(&frames, frame);
+    assert_int_equal(space_frames_take(&frames, HOME + 64), frame);
+    space_bytes_store(space_frames_bytes(&frames, frame), 0, &others, 8);
+    assert_int_equal(space_cache_read(&view, space_hash(HOME + 64, 6), HOME + 64, &got, 8, &frame),
+                     SPACE_ASK); /* its bytes are not all there yet */
+    space_word_show(&head->word);
+    assert_false(
+        space_word_read(&head->word, seen, space_frames_bytes(&frames, frame), 0, &got, 8));
+    assert_int_equal(space_word_read_again(&head->tag, tag, &head->word,
+                                           space_frames_bytes(&frames, frame), 0, &got, 8),
+                     SPACE_ASK);
+    assert_int_equal(space_cache_read(&view, space_hash(HOME, 6), HOME, &got, 8, &frame),
+                     SPACE_ASK);
+    assert_int_equal(space_cache_read(&view, space_hash(HOME + 64, 6), HOME + 64, &got, 8, &frame),
+                     SPACE_READ);
+    assert_int_equal(got, 2);
+    space_frames_fini(&frames);
+    free(memory);
+}
+
 static void test_pieces_end_with_their_block(void **state)
 {
     (void)state;
@@ -232,6 +274,7 @@ int main(void)
         cmocka_unit_test(test_every_place_and_size_is_written),
         cmocka_unit_test(test_what_is_not_there_is_asked_for),
         cmocka_unit_test(test_no_word_comes_back),
+        cmocka_unit_test(test_a_frame_that_is_given_up_under_a_read),
         cmocka_unit_test(test_pieces_end_with_their_block),
         cmocka_unit_test(test_sizes_have_bounds),
         cmocka_unit_test(test_what_another_made_is_opened),

@@ -144,8 +144,10 @@ static void test_room_has_bounds(void **state)
     for (uint32_t n = 0; n < LIMIT_SPACE_TAKEN; n++)
         assert_int_equal(take(&record), SPACE_WINDOW_TAKEN);
     assert_int_equal(take(&record), SPACE_WINDOW_FULL);
+    assert_false(space_consumer_has_work(&consumer)); /* nothing that may be done now */
     assert_false(put(0, 8, 1));
     space_consumer_done(&consumer, 0);
+    assert_true(space_consumer_has_work(&consumer));
     assert_true(put(0, 8, 1));
     assert_false(put(0, 8, 1));
     assert_int_equal(take(&record), SPACE_WINDOW_TAKEN);
@@ -175,6 +177,54 @@ static void test_records_are_done_in_any_order(void **state)
     assert_true(space_producer_is_empty(&producer));
     assert_true(space_producer_look(&producer));
     assert_true(space_producer_is_done(&producer, tickets[0]));
+}
+
+/* All counts that have 32 bits come to their end and go on; those of 64 pass where 32 end. */
+static void test_counts_come_round(void **state)
+{
+    static const uint64_t operands[2] = {1, 0};
+    struct space_record record, last;
+    uint64_t value, hints[LIMIT_SPACE_HINTS];
+    nigh_status status;
+    uint32_t news;
+
+    (void)state;
+    producer.tail = producer.head = (UINT64_C(1) << 32) - 32 * 10;
+    consumer.taken = consumer.head = consumer.told = producer.tail;
+    window->tail.value = window->head.value = producer.tail;
+    producer.hints = consumer.hints = (UINT64_C(1) << 32) - 3;
+    window->hint_count.value = producer.hints;
+    consumer.first = consumer.next = UINT32_MAX - 9;
+    producer.sequence = window->reply.sequence = UINT32_MAX - 9;
+    producer.failures = consumer.failures = window->failure.count = UINT32_MAX - 9;
+    consumer.news = window->news.value = UINT32_MAX - 9;
+    for (uint32_t n = 0; n < 20; n++) {
+        assert_true(put(0, 8, (uint8_t)n));
+        assert_true(
+            space_producer_ask(&producer, SPACE_RECORD_ADD, &space, HOME + BLOCK, 8, operands, 1));
+        assert_false(space_producer_is_answered(&producer));
+        assert_int_equal(take(&record), SPACE_WINDOW_TAKEN);
+        assert_int_equal(take(&last), SPACE_WINDOW_TAKEN);
+        news = space_producer_begin_sleep(&producer);
+        space_consumer_reply(&consumer, &last, NIGH_OK, n, NULL, 0);
+        assert_false(space_producer_is_empty(&producer));
+        space_consumer_fail(&consumer, &record, NIGH_DENIED);
+        space_consumer_done(&consumer, record.number);
+        space_consumer_wake(&consumer);
+        assert_int_equal(space_producer_sleep(&producer, news, FUTEX_FOREVER), NIGH_OK);
+        space_producer_end_sleep(&producer);
+        assert_true(space_producer_is_answered(&producer));
+        assert_int_equal(space_producer_answer(&producer, &value, NULL, 0), NIGH_OK);
+        assert_int_equal(value, n);
+        assert_int_equal(space_producer_failures(&producer, &status, &value), 1);
+        assert_true(space_producer_is_done(&producer, ticket));
+        assert_true(space_producer_is_empty(&producer) && space_producer_look(&producer));
+        space_producer_hint(&producer, 1, n);
+        assert_int_equal(space_consumer_hints(&consumer, hints), 1);
+        assert_int_equal((uint32_t)hints[0], n);
+    }
+    assert_true(consumer.next < 100 && producer.sequence < 100 && producer.failures < 100);
+    assert_true(consumer.news < 100 && producer.tail > UINT64_C(1) << 32);
 }
 
 static void test_own_writes_lie_over_what_is_there(void **state)
@@ -453,6 +503,7 @@ int main(void)
         TEST(test_bytes_wrap),
         TEST(test_room_has_bounds),
         TEST(test_records_are_done_in_any_order),
+        TEST(test_counts_come_round),
         TEST(test_own_writes_lie_over_what_is_there),
         TEST(test_own_writes_are_read_where_nothing_is),
         TEST(test_answers_come_with_their_bytes),

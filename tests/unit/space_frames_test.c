@@ -186,6 +186,34 @@ static void test_hints_of_anything_do_nothing(void **state)
 }
 
 /* The lane's look-up, and a client's, say the same. */
+/* Whatever of sixteen bytes is alike has a bit, and what is first of eight is alike. */
+static void test_prints_that_are_alike_are_found(void **state)
+{
+    uint64_t seed = support_seed() | 1;
+    struct space_set set = {0};
+
+    (void)state;
+    for (uint32_t n = 0; n < 100000; n++) {
+        uint64_t print = support_random(&seed) % 4 * (n % 3 == 0 ? 85 : 1), prints[2];
+        uint32_t alike = 0, both, ways;
+
+        for (uint32_t k = 0; k < 2; k++)
+            prints[k] = support_random(&seed) & UINT64_C(0x0303030303030303);
+        for (uint32_t k = 0; k < 2; k++)
+            prints[k] *= n % 3 == 0 ? 85 : 1;
+        for (uint32_t k = 0; k < 16; k++)
+            alike |= (uint32_t)((prints[k / 8] >> k % 8 * 8 & 0xff) == print) << k;
+        both = space_prints_of_both(prints[0], prints[1], print);
+        set.prints[0] = prints[0];
+        set.prints[1] = prints[1];
+        ways = space_ways_like(&set, print);
+        assert_int_equal(both & alike, alike);
+        assert_int_equal(both & 0xff ? (both & -both & alike) != 0 : 1, 1);
+        assert_int_equal(ways & alike, alike & 0x7fff);
+        assert_int_equal(ways >> SPACE_WAYS, 0);
+    }
+}
+
 static void test_clients_find_the_same(void **state)
 {
     uint64_t out = 0;
@@ -249,6 +277,7 @@ int main(void)
         cmocka_unit_test(test_what_is_read_no_more_goes_at_last),
         cmocka_unit_test(test_victims_may_be_given_up),
         cmocka_unit_test(test_hints_of_anything_do_nothing),
+        cmocka_unit_test(test_prints_that_are_alike_are_found),
         cmocka_unit_test(test_clients_find_the_same),
         cmocka_unit_test(test_as_much_is_here_as_with_lru),
     };
