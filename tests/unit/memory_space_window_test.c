@@ -191,13 +191,15 @@ static void test_counts_come_round(void **state)
     (void)state;
     producer.tail = producer.head = (UINT64_C(1) << 32) - 32 * 10;
     consumer.taken = consumer.head = consumer.told = producer.tail;
-    window->tail.value = window->head.value = producer.tail;
+    shared_store_relaxed(&window->tail.value, producer.tail);
+    shared_store_relaxed(&window->head.value, producer.tail);
     producer.hints = consumer.hints = (UINT64_C(1) << 32) - 3;
-    window->hint_count.value = producer.hints;
+    shared_store_relaxed(&window->hint_count.value, producer.hints);
     consumer.first = consumer.next = UINT32_MAX - 9;
-    producer.sequence = window->reply.sequence = UINT32_MAX - 9;
-    producer.failures = consumer.failures = window->failure.count = UINT32_MAX - 9;
-    consumer.news = window->news.value = UINT32_MAX - 9;
+    producer.sequence = producer.failures = consumer.failures = consumer.news = UINT32_MAX - 9;
+    shared_store_relaxed(&window->reply.sequence, UINT32_MAX - 9);
+    shared_store_relaxed(&window->failure.count, UINT32_MAX - 9);
+    shared_store_relaxed(&window->news.value, UINT32_MAX - 9);
     for (uint32_t n = 0; n < 20; n++) {
         assert_true(put(0, 8, (uint8_t)n));
         assert_true(
