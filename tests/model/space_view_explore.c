@@ -439,6 +439,22 @@ static const struct explorer_scenario done = {
     {lane_serves_once, writes_until_it_is_done, reads_what_it_is_told_of},
     NULL};
 
+/* The same behind a full fence, by which a thread may tell others in whatever way. */
+static void writes_until_it_is_empty(void)
+{
+    write_one(0, X, 5);
+    if (space_producer_is_empty(&world.producers[0])) {
+        shared_store_release(&told, 1);
+    }
+    explorer_forget(750);
+}
+
+static const struct explorer_scenario fenced = {
+    "what is fenced is seen",
+    set_up,
+    {lane_serves_once, writes_until_it_is_empty, reads_what_it_is_told_of},
+    NULL};
+
 /* SB, with a full fence: each writes, waits until all is carried out, and reads the other's. */
 static void store_fence_load(uint32_t client, uint64_t mine, uint64_t other)
 {
@@ -667,12 +683,12 @@ static void find(void **state)
 }
 
 static const struct exploration explorations[] = {
-    {&changes, {0xf, 0xf}, {7500, 4000}},         {&gives_up, {0x3, 0x3}, {70, 42}},
-    {&gets_back, {0x23, 0x23}, {170, 100}},       {&message, {0x13c, 0x13d}, {26000, 14000}},
-    {&frame, {0x7, 0x7}, {1500, 3300}},           {&own_writes, {0x60, 0x60}, {350000, 160000}},
-    {&behind_own, {0x2a1, 0x2a1}, {3900, 1100}},  {&done, {0x2023, 0x2023}, {1500, 750}},
-    {&full_fence, {0x1ef, 0x1ef}, {13000, 2800}}, {&sleeps, {0x3, 0x3}, {330, 140}},
-    {&swaps, {0x40, 0x40}, {2800, 370}},
+    {&changes, {0xf, 0xf}, {7500, 4000}},        {&gives_up, {0x3, 0x3}, {70, 42}},
+    {&gets_back, {0x23, 0x23}, {170, 100}},      {&message, {0x13c, 0x13d}, {26000, 14000}},
+    {&frame, {0x7, 0x7}, {1500, 3300}},          {&own_writes, {0x60, 0x60}, {350000, 160000}},
+    {&behind_own, {0x2a1, 0x2a1}, {3900, 1100}}, {&done, {0x2023, 0x2023}, {1500, 750}},
+    {&fenced, {0x2023, 0x2023}, {900, 400}},     {&full_fence, {0x1ef, 0x1ef}, {13000, 2800}},
+    {&sleeps, {0x3, 0x3}, {330, 140}},           {&swaps, {0x40, 0x40}, {2800, 370}},
 };
 
 static const struct explorer_scenario *const wrong[] = {&wrong_tell, &wrong_fence};
