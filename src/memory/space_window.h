@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A window: memory of one thread of a client and its node's lane, through which the thread says
+ * what is to be done to spaces (docs/spaces.md, "Windows"). A ring of records, which is the
+ * thread's store buffer: what it has written and the lane has not yet carried out lies there, and
+ * its own reads look there first. Beside it a place for one answer, and hints.
+ *
+ * The client can write all of it. The lane copies a record's head out before it looks at it, keeps
+ * its own places, and reads back nothing that it wrote: `space_consumer` is private. So is
+ * `space_producer`, the client's; it believes its node.
+ *
+ * Pure but for the wake of a thread that sleeps. One thread a side.
+ */
+#ifndef MEMORY_SPACE_WINDOW_H
+#define MEMORY_SPACE_WINDOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/limits.h"
+#include "memory/shared.h"
+#include "memory/space_view.h"
+#include "nigh/status.h"
+
+/* ---- records -------------------------------------------------------------- */
+
+/*
+ * A record is whole granules of 16 bytes: a head, and what its kind has behind it. No record is of
+ * more than one block. Of one block, all is carried out in the order of the ring; of several, in
+ * any, but for what FENCE and the kinds behind it say.
+ */
+enum space_record_kind {
+    SPACE_RECORD_WRITE = 1, /* length bytes follow */
+    SPACE_RECORD_FENCE, /* what writes, behind it, is not carried out before what does, before it */
+    SPACE_RECORD_UNLOCK, /* after all that is before it */
+    /* These are answered, and a space_ask follows their heads; a thread has one at a time. */
+    SPACE_RECORD_READ, /* length bytes */
+    SPACE_RECORD_ADD,  /* operand: what to add; the value: what was there; so of the next two */
+    SPACE_RECORD_EXCHANGE,
+    SPACE_RECORD_SWAP,      /* operands: what is to be there, and what to put there then */
+    SPACE_RECORD_LOCK_READ, /* these four after all that is before them */
+    SPACE_RECORD_LOCK_WRITE,
+    SPACE_RECORD_TRY_LOCK_READ,
+    SPACE_RECORD_TRY_LOCK_WRITE,
+    SPACE_RECORD_FLUSH, /* when all that is before it is carried out */
+    SPACE_RECORD_ALLOC, /* operand: bytes; near the address, unless that is 0; the value: where */
+    SPACE_RECORD_FREE,  /* likewise after all that is before it */
+    SPACE_RECORD_KINDS
+};
+
+#define SPACE_GRANULE 16u
+
+/* Of the first word: kind (8 bits; the top one the lane's: done), note (8: the client's own),
+ * length (16), space (32). The second is the address. */
+#define SPACE_RECORD_DONE UINT64_C(0x80)
+
+/* The third and fourth word of what is answered: a timeout, and its sequence number (32 bits).
+ * Operands are the fifth and sixth. */
+#define SPACE_ASK_BYTES 16u
+
+/* A record as the lane has it: its own. */
+struct space_record {
+    uint64_t at;      /* its place in the ring */
+    uint32_t number;  /* for space_consumer_done */
+    uint8_t kind;     /* enum space_record_kind */
+    uint16_t length;  /* WRITE, READ: 1 to LIMIT_SPACE_BLOCK_BYTES; atomics: 8; else 0 */
+    uint32_t space;   /* not checked */
+    uint64_t address; /* not checked: see space_record_fits */
+    uint64_t timeout_us;
+    uint32_t sequence;
+    uint64_t operands[2];
+};
+
+/* Whether it is inside one block of such a size, and aligned as an atomic must be. */
+bool space_record_fits(const struct space_record *record, uint32_t block_bytes);
+
+/* ---- the memory ----------------------------------------------------------- */
+
+/* A word alone on two cache lines, which processors fetch together. */
+struct space_place {
+    _Atomic uint64_t value;
+    uint64_t reserved[15];
+};
+
+struct space_flag {
+    _Atomic uint32_t value;
+    uint32_t reserved[31];
+};
+
+struct space_reply {
+    _Atomic uint32_t sequence; /* of the ask that is answered; last */
+    _Atomic uint32_t status;   /* a nigh_status */
+    _Atomic uint64_t value;
+    uint64_t reserved[14];
+};
+
+/* Of WRITEs, which have no answer: how many failed, and the last of them. */
+struct space_failure {
+    _Atomic uint32_t count; /* last */
+    _Atomic uint32_t status;
+    _Atomic uint64_t address;
+    uint64_t reserved[14];
+};
+
+struct space_window {
+    struct space_place tail;  /* client: bytes of records, ever */
+    struct space_flag asleep; /* client: the news it sleeps on, or is about to, and 1; 0: none */
+    struct space_place hint_count; /* client: hints, ever */
+    struct space_place head;  /* lane: bytes of records carried out, and all before them, ever */
+    struct space_flag news;   /* lane: even; another when it wakes who sleeps */
+    struct space_reply reply; /* lane */
+    struct space_failure failure; /* lane */
+    uint8_t reserved[4096 - 7 * 128 - 8 * LIMIT_SPACE_HINTS];
+    _Atomic uint64_t hints[LIMIT_SPACE_HINTS];                 /* client: space << 32 | frame */
+    _Atomic uint64_t reply_bytes[LIMIT_SPACE_BLOCK_BYTES / 8]; /* lane */
+    _Atomic uint64_t ring[LIMIT_SPACE_RING_BYTES / 8];         /* client; DONE: lane */
+};
+
+_Static_assert(sizeof(struct space_window) == 8192 + LIMIT_SPACE_RING_BYTES, "whole pages");
+_Static_assert((LIMIT_SPACE_RING_BYTES & (LIMIT_SPACE_RING_BYTES - 1)) == 0, "a ring wraps");
+_Static_assert((LIMIT_SPACE_TAKEN & (LIMIT_SPACE_TAKEN - 1)) == 0, "what is taken wraps");
+_Static_assert((LIMIT_SPACE_HINTS & (LIMIT_SPACE_HINTS - 1)) == 0, "hints wrap");
+
+/* ---- the client's side ---------------------------------------------------- */
+
+/* What a client has of one space, or zeroes for a home that is not here. `number` is what it calls
+ * it, and one for one space: by it a thread knows its own writes. */
+struct space_mapped {
+    struct space_view cache, home;
+    uint32_t number;
+};
+
+#define SPACE_NOTES 256u
+
+struct space_producer {
+    struct space_window *window;
+    uint64_t tail; /* bytes of records written, ever */
+    uint64_t head; /* of them carried out, as was last seen */
+    uint64_t hints;
+    uint64_t last_hint;
+    uint32_t sequence; /* of the last ask */
+    uint32_t failures; /* seen */
+    /* WRITEs from head to tail, by a few bits of their block. */
+    uint16_t pending[SPACE_NOTES];
+};
+
+/* Of a window that is all zero, or a producer's that is gone and whose lane begins it anew. */
+void space_producer_init(struct space_producer *producer, struct space_window *window);
+
+/*
+ * Says that bytes are to be written, all of one block. False: there is no room now. *ticket: for
+ * space_producer_is_done. Who has written asks space_producer_must_ring.
+ */
+bool space_producer_write(struct space_producer *producer, const struct space_mapped *space,
+                          uint64_t address, const void *bytes, uint32_t length, uint64_t *ticket);
+
+/* The same of FENCE and UNLOCK. */
+bool space_producer_say(struct space_producer *producer, enum space_record_kind kind,
+                        const struct space_mapped *space, uint64_t address);
+
+/* The same of what is answered. None other is under way. The answer is that of producer->sequence.
+ */
+bool space_producer_ask(struct space_producer *producer, enum space_record_kind kind,
+                        const struct space_mapped *space, uint64_t address, uint32_t length,
+                        const uint64_t operands[2], uint64_t timeout_us);
+
+/* Whether the last ask is answered; then what it came to. READ: bytes, of `length`. */
+bool space_producer_is_answered(const struct space_producer *producer);
+nigh_status space_producer_answer(const struct space_producer *producer, uint64_t *value,
+                                  void *bytes, uint32_t length);
+
+/* Whether the lane sleeps, as that word says, and is to be woken. The fence stands between what was
+ * said and the look: the lane's stands the other way round. */
+static inline bool space_producer_must_ring(const _Atomic uint32_t *asleep)
+{
+    shared_fence();
+    return shared_load_relaxed(asleep) != 0;
+}
+
+/* Looks at what was carried out. False: the node says what cannot be. */
+bool space_producer_look(struct space_producer *producer);
+
+/* Whether all that it said is carried out, so that nothing it does next comes before that: a full
+ * fence, when it is true. */
+static inline bool space_producer_is_empty(struct space_producer *producer)
+{
+    return producer->head == producer->tail ||
+           shared_load_acquire(&producer->window->head.value) == producer->tail;
+}
+
+/* Whether that WRITE is carried out: all others see it. */
+bool space_producer_is_done(const struct space_producer *producer, uint64_t ticket);
+
+/* How many WRITEs failed since this was called last, and the last of them: behind an answer to
+ * FLUSH. While the lane may say more, its status and address may be of two. */
+uint32_t space_producer_failures(struct space_producer *producer, nigh_status *status,
+                                 uint64_t *address);
+
+/*
+ * To sleep: begin, look whether what it waits for is there, sleep, end, and look again. `news` is
+ * what begin returned. NIGH_OK: something may be; NIGH_TIMEOUT.
+ */
+uint32_t space_producer_begin_sleep(struct space_producer *producer);
+nigh_status space_producer_sleep(struct space_producer *producer, uint32_t news,
+                                 uint64_t timeout_us);
+void space_producer_end_sleep(struct space_producer *producer);
+
+/* Reads where own writes of the same few bits are pending. */
+enum space_answer space_producer_read_own(struct space_producer *producer,
+                                          const struct space_mapped *space, uint64_t hash,
+                                          uint64_t address, void *out, uint32_t length);
+
+static inline uint32_t space_note_of(const struct space_mapped *space, uint64_t hash)
+{
+    return (uint32_t)(hash >> 24 ^ space->number) % SPACE_NOTES;
+}
+
+/* Says that a frame was of use. Lossy: what was not looked at is overwritten. */
+static inline void space_producer_hint(struct space_producer *producer, uint32_t space,
+                                       uint32_t frame)
+{
+    uint64_t hint = (uint64_t)space << 32 | frame;
+
+    if (hint != producer->last_hint) {
+        struct space_window *window = producer->window;
+        uint64_t count = producer->hints++;
+
+        producer->last_hint = hint;
+        shared_store_relaxed(&window->hints[count % LIMIT_SPACE_HINTS], hint);
+        shared_store_relaxed(&window->hint_count.value, count + 1);
+    }
+}
+
+/* What is in the space, as of one moment since the call. */
+static inline enum space_answer space_mapped_read(struct space_producer *producer,
+                                                  const struct space_mapped *space, uint64_t hash,
+                                                  uint64_t address, void *out, uint32_t length)
+{
+    enum space_answer answer;
+    uint32_t frame;
+
+    if (address - space->home.first < space->home.span) {
+        return space_home_read(&space->home, address, out, length);
+    }
+    answer = space_cache_read(&space->cache, hash, address, out, length, &frame);
+    if (likely(answer == SPACE_READ)) {
+        space_producer_hint(producer, space->number, frame);
+    }
+    return answer;
+}
+
+/*
+ * Reads bytes of one block: as of one moment since the call what is in the space, and over it what
+ * this thread has written and is not carried out. ASK: with SPACE_RECORD_READ.
+ */
+static inline enum space_answer space_producer_read(struct space_producer *producer,
+                                                    const struct space_mapped *space,
+                                                    uint64_t address, void *out, uint32_t length)
+{
+    uint64_t hash = space_hash(address, space->cache.shift);
+
+    if (unlikely(producer->pending[space_note_of(space, hash)] != 0)) {
+        return space_producer_read_own(producer, space, hash, address, out, length);
+    }
+    return space_mapped_read(producer, space, hash, address, out, length);
+}
+
+/* ---- the lane's side ------------------------------------------------------ */
+
+struct space_taken {
+    uint64_t at, end;
+    uint64_t word; /* the first, as it was when it was taken */
+    bool is_done;
+};
+
+struct space_consumer {
+    struct space_window *window;
+    uint64_t taken;    /* bytes of records taken, ever */
+    uint64_t head;     /* of them carried out, and all before them */
+    uint64_t told;     /* of that the client was told */
+    uint64_t hints;    /* looked at, ever */
+    uint32_t first;    /* number of the oldest record that is not carried out */
+    uint32_t next;     /* of the next one */
+    uint32_t failures; /* told */
+    uint32_t news;
+    struct space_taken records[LIMIT_SPACE_TAKEN];
+};
+
+enum space_window_answer {
+    SPACE_WINDOW_NONE,  /* nothing is there */
+    SPACE_WINDOW_TAKEN, /* here is one */
+    SPACE_WINDOW_FULL,  /* as many wait as may */
+    SPACE_WINDOW_BROKEN /* the client wrote what cannot be: its session is at its end */
+};
+
+void space_consumer_init(struct space_consumer *consumer, struct space_window *window);
+
+/* Whether there is something to take, and room for it: while as many wait as may a lane has no
+ * cause to look again before one of them is done. */
+static inline bool space_consumer_has_work(const struct space_consumer *consumer)
+{
+    return consumer->next - consumer->first != LIMIT_SPACE_TAKEN &&
+           shared_load_acquire(&consumer->window->tail.value) != consumer->taken;
+}
+
+/* Takes the next record. Its bytes stay where they are until it is done. */
+enum space_window_answer space_consumer_take(struct space_consumer *consumer,
+                                             struct space_record *record);
+
+/* The bytes of a WRITE that is not done, as they are now: what was checked was their number. `out`
+ * has room for them rounded up to 8. */
+void space_consumer_bytes(const struct space_consumer *consumer, const struct space_record *record,
+                          void *out);
+
+/*
+ * A record is carried out: what it wrote can be read, by whoever may. Each once, in any order. The
+ * client is told at once.
+ *
+ * In a row of records of one window it may be told later, by space_consumer_tell, but **before the
+ * lane does anything else that others can see**: another window's records, a message, a block that
+ * is hidden. Otherwise the thread would still see its own write where another's came after it, when
+ * it has seen already what that other wrote next.
+ */
+void space_consumer_done(struct space_consumer *consumer, uint32_t number);
+void space_consumer_done_in_a_row(struct space_consumer *consumer, uint32_t number);
+void space_consumer_tell(struct space_consumer *consumer);
+
+/*
+ * Answers an ask, which is done by that: all that is done is told before the answer, so that what
+ * the thread reads next is not under an own write that was before it. bytes, length: of a READ;
+ * else NULL, 0.
+ */
+void space_consumer_reply(struct space_consumer *consumer, const struct space_record *record,
+                          nigh_status status, uint64_t value, const void *bytes, uint32_t length);
+
+/* A WRITE, or an UNLOCK, was not carried out. Before done is said of it. */
+void space_consumer_fail(struct space_consumer *consumer, const struct space_record *record,
+                         nigh_status status);
+
+/* Wakes the thread if it sleeps, once a sleep: after any number of done and reply. */
+void space_consumer_wake(struct space_consumer *consumer);
+
+/* Copies out the hints that were left since the last call and are not overwritten; returns how
+ * many. Anything may be in them: space << 32 | frame. */
+uint32_t space_consumer_hints(struct space_consumer *consumer, uint64_t hints[LIMIT_SPACE_HINTS]);
+
+#endif
