@@ -7,6 +7,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/clock.h"
 #include "base/hash.h"
@@ -48,7 +49,24 @@ struct region_handles *lane_region_handles(const struct lane_regions *at, uint32
     return at->sessions[slot] == NULL ? NULL : &at->sessions[slot]->handles;
 }
 
-/* Places are taken as they are used: what was never, costs nothing. */
+#define PLACES_BYTES (LIMIT_REGION_HANDLES * sizeof(struct region_handle))
+
+/* Pages of places come as these are used, and all go with the session: of the C library's memory
+ * calloc clears what others had, all of it, and keeps it when it is freed. NULL: there is none. */
+static struct region_handle *make_places(void)
+{
+    void *made = mmap(NULL, PLACES_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    return made == MAP_FAILED ? NULL : made;
+}
+
+static void unmake_places(struct region_handle *places)
+{
+    if (places != NULL)
+        (void)munmap(places, PLACES_BYTES);
+}
+
 struct region_handles *lane_region_need_handles(struct lane_regions *at, uint32_t slot)
 {
     const struct lane_seat *seat = at->lane->sessions[slot].seat;
@@ -60,10 +78,10 @@ struct region_handles *lane_region_need_handles(struct lane_regions *at, uint32_
         return &session->handles;
     }
     session = calloc(1, sizeof(*session));
-    places = calloc(LIMIT_REGION_HANDLES, sizeof(*places));
+    places = make_places();
     if (session == NULL || places == NULL) {
         free(session);
-        free(places);
+        unmake_places(places);
         return NULL;
     }
     lane_region_limits_session(at, session);
@@ -140,7 +158,7 @@ void lane_regions_forget(struct lane *lane, uint32_t slot, bool for_good)
     lane_region_staging_leave(at, slot);
     lane_region_pushes_leave(at, slot);
     if (for_good && handles != NULL) {
-        free(handles->places);
+        unmake_places(handles->places);
         free(at->sessions[slot]);
         at->sessions[slot] = NULL;
     }

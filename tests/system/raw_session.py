@@ -30,6 +30,7 @@ REGION_CREATE, REGION_OPEN, REGION_CLOSE, REGION_READ, REGION_WRITE, REGION_GRAN
 REGION_MAP, REGION_UNMAP, REGION_LIST = 17, 18, 19
 WELCOME_FORMAT = "@IHHiHHIIQ16sQQQII32s192s"
 BUSY_TIMES = 4
+OWN_PLACE, PLACES_BYTES = 1 << 63, 32 * 8192
 LANE_BYTES, SQ, CQ, EVENTS, REPLY = 270336, 8192, 24576, 40960, 73728
 SQ_TAIL, SQ_HEAD, CQ_TAIL, CQ_HEAD = (PAGE + 64 * i for i in range(4))
 
@@ -215,11 +216,12 @@ def lease(session, count):
 
 
 class RegionSession:
-    """A session that asks for regions, with memory for its questions and for what they are answered with."""
+    """A session that asks for regions; its questions, and what they are answered with, lie in places of its own."""
 
     def __init__(self, path):
         self.session = Session(path)
-        self.place, self.window = lease(self.session, 1 << 16)
+        self.place = OWN_PLACE
+        self.window = mmap.mmap(self.session.welcome.fds[1], PLACES_BYTES, offset=self.session.welcome.session_bytes)
 
     def ask(self, what, number=0, at=0, question=b"", **fields):
         """How one of regions ends, and the number that it brings."""

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What processes of a node share for regions, and how much each may have: connections to other nodes are the node's, however many
 clients use them; and where a node limits its sessions, that is of whatever they ask of regions."""
+import json
 import os
 import struct
+import subprocess
 import sys
 import time
 
@@ -14,6 +16,7 @@ from cluster_views import Voters  # noqa: E402
 from region_faults import make  # noqa: E402
 
 CLIENTS = 50
+PAGES = 256  # of 4 KiB, that each of many clients may cost a node at most
 RATE, COUNT = 50, 40  # operations a second of a session; of each kind
 LEAST_S = (COUNT - 2) / RATE  # the first is at once, and the next sooner by what ten milliseconds bring
 
@@ -58,6 +61,37 @@ def test_connections_are_the_nodes():
     for client in clients:
         client.session.close()
     cluster.close()
+
+
+def anonymous_bytes(process):
+    with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("RssAnon:")) << 10
+
+
+def sessions(node):
+    said = subprocess.run([os.environ["NIGH"], "top", "--once", "--json", "--socket", node.path], stdout=subprocess.PIPE, check=True, timeout=60)
+    return json.loads(said.stdout)["sessions"]
+
+
+def test_clients_cost_what_they_use_and_give_it_back():
+    """Each has one region open: what a node has for the many that it could open comes when these are, also of memory that
+    clients before had."""
+    node = raw.Node("--max-sessions", "256")
+    before, held = anonymous_bytes(node.process), []
+    maker = RegionSession(node.path)
+    assert maker.create(b"shared", 4096) == "NIGH_OK"
+    for _ in range(3):
+        clients = [RegionSession(node.path) for _ in range(CLIENTS)]
+        for client in clients:
+            reads(client, b"shared")
+        held.append(anonymous_bytes(node.process) - before)
+        for client in clients:
+            client.session.close()
+        wait_for(lambda: sessions(node) <= 2)  # who made the region, and who asks
+    print(f"# bytes that {CLIENTS} clients took, three times: {held}", flush=True)
+    assert max(held) < CLIENTS * PAGES << 12, held
+    maker.session.close()
+    assert node.stop()[0] == 0
 
 
 def takes(work):
