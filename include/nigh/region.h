@@ -364,13 +364,13 @@ NIGH_API nigh_status nigh_region_unlock_start(nigh_region *held, nigh_op *op);
  * its first arrival until it is closed or arrives at another; each handle is a party. It takes the
  * right to read.
  *
- * NIGH_PEER_LOST: a party's process or node died, or a node that counts for others (which may have
- * been none of the parties'): all who wait hear it, and all who arrive, until they have all closed
- * their handles, or gone on to a barrier of another number. NIGH_TIMEOUT: it has not arrived,
- * unless the others have just gone on; it may arrive again. NIGH_BUSY: the handle waits there
- * already. NIGH_INVALID: parties of 0, or there are more, or they do not agree on how many.
- * NIGH_LIMIT: 256 barriers of the region are in use. Else as nigh_region_read. At most 192 handles
- * of one client wait at once. docs/locks.md.
+ * NIGH_PEER_LOST: a party's process or node died, or its client was closed with its handle open, or
+ * a node that counts for others died (which may have been none of the parties'): all who wait hear
+ * it, and all who arrive, until they have all closed their handles, or gone on to a barrier of
+ * another number. NIGH_TIMEOUT: it has not arrived, unless the others have just gone on; it may
+ * arrive again. NIGH_BUSY: the handle waits there already. NIGH_INVALID: parties of 0, or there are
+ * more, or they do not agree on how many. NIGH_LIMIT: 256 barriers of the region are in use. Else
+ * as nigh_region_read. At most 192 handles of one client wait at once. docs/locks.md.
  */
 NIGH_API nigh_status nigh_region_barrier(nigh_region *region, uint64_t number, uint32_t parties,
                                          uint64_t timeout_us);

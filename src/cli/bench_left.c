@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Names of regions that a run of `nigh bench region` makes, and what runs have left that were
- * killed. A name says whose it is: which machine (as it was booted) and namespace of pids, which
- * process of these, and when that began. So a later run there, of the same user, can tell that
- * nobody frees it any more; of another machine's processes it can tell nothing, and leaves theirs.
+ * killed. A name says whose it is: which machine (as it was booted), which namespaces of pids and
+ * of times, which process of these, and when that began. So a later run there, of the same user,
+ * can tell that nobody frees it any more; of another machine's processes it can tell nothing, and
+ * leaves theirs.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -39,14 +40,16 @@ static bool read_line(const char *path, char *line, int line_bytes)
     return is_read;
 }
 
-/* When it began, in clock ticks since the machine did; false: it cannot be told. */
-static bool read_start(long pid, uint64_t *start)
+/* When it began, in clock ticks since the machine did; false: it cannot be told, or /proc/WHICH is
+ * another process's, as where it is of another namespace of pids. */
+static bool read_start(const char *which, long pid, uint64_t *start)
 {
     char path[32], line[1024];
     const char *at;
 
-    (void)snprintf(path, sizeof path, "/proc/%ld/stat", pid);
-    at = read_line(path, line, sizeof line) ? strrchr(line, ')') : NULL;
+    (void)snprintf(path, sizeof path, "/proc/%s/stat", which);
+    at = read_line(path, line, sizeof line) && strtol(line, NULL, 10) == pid ? strrchr(line, ')')
+                                                                             : NULL;
     /* "pid (name) state ppid ...": it is the twentieth behind the name, which may be anything. */
     return at != NULL && sscanf(at + 1,
                                 " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
@@ -58,15 +61,17 @@ static bool read_start(long pid, uint64_t *start)
 static bool tell_prefix(char prefix[PREFIX_BYTES + 1])
 {
     char boot[64], text[192];
+    struct stat space, times = {.st_ino = 0};
     struct utsname machine;
-    struct stat space;
     nigh_id id;
 
     if (!read_line("/proc/sys/kernel/random/boot_id", boot, sizeof boot) ||
         stat("/proc/self/ns/pid", &space) != 0 || uname(&machine) != 0) {
         return false;
     }
-    (void)snprintf(text, sizeof text, "%s %ju %s", boot, (uintmax_t)space.st_ino, machine.nodename);
+    (void)stat("/proc/self/ns/time", &times); /* when a process began is told as of there */
+    (void)snprintf(text, sizeof text, "%s %ju %ju %s", boot, (uintmax_t)space.st_ino,
+                   (uintmax_t)times.st_ino, machine.nodename);
     if (nigh_id_from_name(text, &id) != NIGH_OK) {
         return false;
     }
@@ -84,7 +89,7 @@ nigh_status bench_region_name(char name[BENCH_REGION_NAME])
     uint64_t start;
     nigh_id id;
 
-    if (tell_prefix(prefix) && read_start(getpid(), &start)) {
+    if (tell_prefix(prefix) && read_start("self", getpid(), &start)) {
         (void)snprintf(name, BENCH_REGION_NAME, "%s%ld-%" PRIu64, prefix, (long)getpid(), start);
         return NIGH_OK;
     }
@@ -102,7 +107,7 @@ static bool has_ended(const char *process)
 {
     uint64_t start = 0, began = 0;
     long pid = 0;
-    char end;
+    char end, which[24];
 
     if (sscanf(process, "%10ld-%20" SCNu64 "%c", &pid, &start, &end) != 2 || pid <= 0) {
         return false;
@@ -110,7 +115,8 @@ static bool has_ended(const char *process)
     if (kill((pid_t)pid, 0) != 0 && errno == ESRCH) {
         return true;
     }
-    return read_start(pid, &began) && began != start;
+    (void)snprintf(which, sizeof which, "%ld", pid);
+    return read_start(which, pid, &began) && began != start;
 }
 
 static uint64_t left_us(uint64_t deadline_us)
@@ -131,29 +137,45 @@ static void remove_one(nigh_client *client, const char *name, uint64_t deadline_
     }
 }
 
+/* Those of one page that nobody frees any more; false: what is behind it is nothing of this. */
+static bool remove_of_page(nigh_client *client, const nigh_region_entry *entries, size_t count,
+                           const char *prefix, uint64_t deadline_us)
+{
+    for (size_t n = 0; n < count; n++) {
+        const nigh_region_entry *entry = &entries[n];
+
+        if (strncmp(entry->name, prefix, PREFIX_BYTES) != 0 || left_us(deadline_us) == 0) {
+            return false;
+        }
+        if (entry->info.uid == geteuid() && has_ended(entry->name + PREFIX_BYTES)) {
+            remove_one(client, entry->name, deadline_us);
+        }
+    }
+    return true;
+}
+
 void bench_remove_left(nigh_client *client, uint64_t timeout_us)
 {
     static nigh_region_entry entries[PAGE_ENTRIES]; /* too large for the stack */
     uint64_t deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), timeout_us);
-    char prefix[PREFIX_BYTES + 1];
+    char prefix[PREFIX_BYTES + 1], after[NIGH_REGION_NAME_BYTES + 1];
     nigh_status status;
-    uint32_t more;
+    uint32_t more = 1;
     size_t count;
 
     if (!tell_prefix(prefix)) {
         return;
     }
-    entries[0].info.struct_size = sizeof entries[0].info;
-    status = nigh_region_list(client, prefix, entries, PAGE_ENTRIES, timeout_us, &count, &more);
-    /* Also of a list in part: the rest is another run's. */
-    for (size_t n = 0; (status == NIGH_OK || status == NIGH_PEER_LOST) && n < count; n++) {
-        const nigh_region_entry *entry = &entries[n];
-
-        if (strncmp(entry->name, prefix, PREFIX_BYTES) != 0) {
+    memcpy(after, prefix, sizeof prefix);
+    while (more != 0 && left_us(deadline_us) > 0) {
+        entries[0].info.struct_size = sizeof entries[0].info;
+        status = nigh_region_list(client, after, entries, PAGE_ENTRIES, left_us(deadline_us),
+                                  &count, &more);
+        /* Also of a list in part: the rest is another run's. */
+        if ((status != NIGH_OK && status != NIGH_PEER_LOST) || count == 0 ||
+            !remove_of_page(client, entries, count, prefix, deadline_us)) {
             return;
         }
-        if (entry->info.uid == geteuid() && has_ended(entry->name + PREFIX_BYTES)) {
-            remove_one(client, entry->name, deadline_us);
-        }
+        memcpy(after, entries[count - 1].name, sizeof after);
     }
 }

@@ -61,6 +61,8 @@ uint32_t region_descriptor_own_rights(const struct region_descriptor *descriptor
 uint32_t region_descriptor_rights(const struct region_descriptor *descriptor, uint32_t uid,
                                   uint32_t gid)
 {
+    if (uid == REGION_ROOT)
+        return REGION_ALL;
     return region_descriptor_own_rights(descriptor, uid) |
            (gid == descriptor->gid ? descriptor->group_rights : descriptor->other_rights);
 }

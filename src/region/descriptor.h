@@ -19,6 +19,7 @@
 
 #define REGION_CHUNK_WORDS (LIMIT_REGION_CHUNKS / 64)
 #define REGION_NOBODY      UINT32_MAX /* the node of a chunk that is lost */
+#define REGION_ROOT        0u         /* the uid that may everything */
 #define REGION_NO_USER     UINT32_MAX /* (uid_t)-1, which no user has */
 
 /* Of the same region later ones are greater, whichever home made them. All zero: none. */
@@ -154,7 +155,8 @@ static inline bool region_descriptor_is_freed(const struct region_descriptor *de
     return (descriptor->flags & REGION_FREED) != 0;
 }
 
-/* What a user may, with one group: as itself, as one of the group, or of all others. */
+/* What a user may, with one group: as itself, as one of the group, or of all others. Root may all:
+ * whoever runs a node must be able to see, and free, what lies there. */
 uint32_t region_descriptor_rights(const struct region_descriptor *descriptor, uint32_t uid,
                                   uint32_t gid);
 

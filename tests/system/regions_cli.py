@@ -252,6 +252,9 @@ def test_others_may_what_they_were_given(node, folder):
         region("rm", "r", **somebody)
         region("create", "r", "4", **somebody)
         assert parsed("region", "stat", "r", **somebody)["uid"] == SOMEBODY
+        assert [item["uid"] for item in parsed("region", "ls", node=node)] == [SOMEBODY], "root is told of all"
+        region("rm", "r", node=node)
+        assert parsed("region", "ls", **somebody) == []
 
 
 @with_node

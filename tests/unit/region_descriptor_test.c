@@ -30,6 +30,7 @@ static void rights_are_the_owners_a_users_the_groups_or_all_others(void **state)
     assert_int_equal(region_descriptor_rights(descriptor, REGION_FIXTURE_OWNER, 9), REGION_ALL);
     assert_int_equal(region_descriptor_rights(descriptor, 7, 100), REGION_READ);
     assert_int_equal(region_descriptor_rights(descriptor, 7, 9), 0);
+    assert_int_equal(region_descriptor_rights(descriptor, REGION_ROOT, 9), REGION_ALL);
     assert_int_equal(region_descriptor_grant(descriptor, 7, REGION_WRITE, 0), NIGH_OK);
     assert_int_equal(region_descriptor_rights(descriptor, 7, 100), REGION_READ | REGION_WRITE);
     assert_int_equal(region_descriptor_rights(descriptor, 7, 9), REGION_WRITE);
