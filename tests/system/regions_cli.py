@@ -456,20 +456,22 @@ def test_what_a_killed_measurement_left_is_freed(node, folder):
         region("create", name, "1", node=node)
     with subprocess.Popen([os.environ["NIGH"], "bench", "region", "--json", "--socket", node.path],
                           stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as bench:
-        bench.stdout.readline()
-        bench.stdout.readline()  # a row is there
-        bench.send_signal(signal.SIGSTOP)
-        own = left() - others
-        assert len(own) == 1 and f"-{bench.pid}-" in own.copy().pop(), own
-        machine = own.copy().pop().split("-")[2]
-        others |= {f"nigh-bench-{machine}-{bench.pid}", f"nigh-bench-{machine}-{bench.pid}-1x", f"nigh-bench-{machine}-0-1"}
-        again = f"nigh-bench-{machine}-{bench.pid}-1"  # of a process that had the number before
-        for name in others - left() | {again}:
-            region("create", name, "1", node=node)
-        measure = ("bench", "region", "--size", "8", "--timeout", "10s")
-        wait_for(lambda: run(*measure, node=node)[0] == OK and again not in left())
-        assert left() == others | own, "it lives"
-        bench.kill()
+        try:
+            bench.stdout.readline()
+            bench.stdout.readline()  # a row is there
+            bench.send_signal(signal.SIGSTOP)
+            own = left() - others
+            assert len(own) == 1 and f"-{bench.pid}-" in own.copy().pop(), own
+            machine = own.copy().pop().split("-")[2]
+            others |= {f"nigh-bench-{machine}-{bench.pid}", f"nigh-bench-{machine}-{bench.pid}-1x", f"nigh-bench-{machine}-0-1"}
+            again = f"nigh-bench-{machine}-{bench.pid}-1"  # of a process that had the number before
+            for name in others - left() | {again}:
+                region("create", name, "1", node=node)
+            measure = ("bench", "region", "--size", "8", "--timeout", "10s")
+            wait_for(lambda: run(*measure, node=node)[0] == OK and again not in left())
+            assert left() == others | own, "it lives"
+        finally:
+            bench.kill()  # also where it stands still
     wait_for(lambda: run(*measure, node=node)[0] == OK and left() == others)
 
 
