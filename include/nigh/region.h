@@ -40,7 +40,7 @@ extern "C" {
 #define NIGH_REGION_NAME_BYTES 64u  /* most of a name; any bytes but 0, at least one */
 #define NIGH_REGION_CHUNKS     128u /* most of one region */
 
-/* What a user may do with a region; and what a handle is opened for. */
+/* What a user may do with a region (root may all), and what a handle is opened for. */
 #define NIGH_REGION_READ   1u
 #define NIGH_REGION_WRITE  2u
 #define NIGH_REGION_MASTER 4u /* grant, revoke, resize, move, free */
