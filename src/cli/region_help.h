@@ -5,9 +5,9 @@
 
 #define REGION_HELP_CREATE                                                                         \
     "  create NAME SIZE     a region of zeros, e.g. of 64M; it is yours\n"                         \
-    "      --chunk SIZE     of what lies on one node; a multiple of 4096, and for good: it grows " \
-    "to 128\n                       of them (default: its size, with --spread the share of a "     \
-    "node, but\n                       16 MiB at most, or what it takes for 128 to be enough)\n"   \
+    "      --chunk SIZE     of what lies on one node, for good; a multiple of 4096; 128 at most "  \
+    "(default:\n                       the region's size, or with --spread a node's share, up to " \
+    "16 MiB,\n                       or what it takes for 128 to be enough)\n"                     \
     "      --on RANK|NAME   have this node hold it (default: the one that is asked)\n"             \
     "      --spread         all nodes, in turn\n"                                                  \
     "      --near NAME      each chunk where the bytes of this region lie\n"                       \
