@@ -12,13 +12,21 @@
  * a chunk has done nothing.
  *
  * A chunk is in its node's memory alone: it is lost with the node (NIGH_PEER_LOST), the others
- * stay; with its last chunk a region is gone (NIGH_NOT_FOUND), and its name free. Handles are of
- * one client, and go with its connection to its node: after a restart of the node operations end
- * with NIGH_CLOSED, and the region is opened anew.
+ * stay; with its last chunk a region is gone (NIGH_NOT_FOUND), and its name free. A node that stood
+ * still, or was cut off, for longer than nighd's --dead-ms (5 s) has lost its chunks for good,
+ * though it comes back.
+ *
+ * Handles are of one client, and go with its connection to its node. After a restart of the node
+ * all that is done with the client ends with NIGH_NODE_LOST: it is closed, and another one opened.
+ * Where somebody kept the node's memory (nighd --hold, a descriptor store: nigh/client.h) the
+ * client goes on, and what is done with the handles ends with NIGH_CLOSED: the regions are opened
+ * anew. The node's chunks are lost either way.
  *
  * Nodes of a cluster have regions where they agree on who is there (nighd --state); a node that is
  * alone has them, too. All of it may be called by several threads at once. Timeouts are in
- * microseconds; NIGH_FOREVER.
+ * microseconds; NIGH_FOREVER. All that asks a node takes some time: with a timeout of 0 it does
+ * nothing, and ends with NIGH_TIMEOUT. So there is no try: who is not to wait for a lock says a
+ * short timeout, not 0.
  */
 #ifndef NIGH_REGION_H
 #define NIGH_REGION_H
@@ -32,7 +40,7 @@ extern "C" {
 #define NIGH_REGION_NAME_BYTES 64u  /* most of a name; any bytes but 0, at least one */
 #define NIGH_REGION_CHUNKS     128u /* most of one region */
 
-/* What a user may do with a region; and what a handle is opened for. */
+/* What a user may do with a region (root may all), and what a handle is opened for. */
 #define NIGH_REGION_READ   1u
 #define NIGH_REGION_WRITE  2u
 #define NIGH_REGION_MASTER 4u /* grant, revoke, resize, move, free */
@@ -65,9 +73,10 @@ typedef struct nigh_region_spec {
     size_t struct_size;
     const char *name;
     uint64_t size;       /* bytes */
-    uint64_t chunk_size; /* a multiple of 4096, fixed from then on; 0: 16 MiB, or as much as it
-                            takes for 128 of them to be enough; and for SPREAD less, so that each
-                            node gets some */
+    uint64_t chunk_size; /* a multiple of 4096, fixed from then on, and with it how far the region
+                            grows: to 128 of them. 0: `size`, or for SPREAD its share of each node,
+                            but 16 MiB at most, or as much as it takes for 128 to be enough; whole
+                            pages. Who means to resize it says more than that */
     nigh_region_where where;
     uint32_t rank;
     uint32_t group_access; /* NIGH_REGION_*: what the group of the owner may, who may all */
@@ -78,7 +87,7 @@ typedef struct nigh_region_spec {
                               right: each chunk goes to the node that has that one's bytes of the same
                               offset now, again from its begin on where it is shorter; to the client's
                               own node, where they are lost. Without a chunk_size the other's is
-                              taken, or a multiple, as it takes for 128 chunks to be enough */
+                              taken, or doubled until 128 chunks are enough */
 } nigh_region_spec;
 
 /*
@@ -145,8 +154,9 @@ NIGH_API nigh_status nigh_region_open(nigh_client *client, const char *name, uin
                                       uint64_t timeout_us, nigh_region **region);
 
 /* Nothing of the handle is under way, and nothing that it has mapped is in use: it is unmapped.
- * NULL is allowed. nigh_client_close closes those that are open: they are good for nothing then,
- * and not to be closed. */
+ * The handle is not to be used any more, in any call, as what was given to free().
+ * NULL is allowed. nigh_client_close closes those that are open, which are then not to be used, or
+ * closed, either. */
 NIGH_API void nigh_region_close(nigh_region *region);
 
 /* What events of regions name a handle by (NIGH_SUBSCRIBE_REGIONS): of those that a client has open
@@ -156,7 +166,8 @@ NIGH_API uint64_t nigh_region_number(const nigh_region *region);
 /* ---- bytes ---------------------------------------------------------------- */
 
 /*
- * Reads or writes size bytes from an offset on. NIGH_INVALID: not all of it is in the region;
+ * Reads or writes size bytes from an offset on. Of 0 bytes that is NIGH_OK at once, wherever they
+ * would begin, and whatever the handle is for. NIGH_INVALID: not all of it is in the region;
  * NIGH_DENIED: the handle was not opened for that, or the right was revoked; NIGH_NOT_FOUND: the
  * region was freed, also where another has its name; NIGH_PEER_LOST: the node of a chunk died, and
  * the chunk with it, or the connection to it broke; NIGH_NO_QUORUM, NIGH_TIMEOUT; NIGH_OVERLOADED:
@@ -325,7 +336,8 @@ typedef enum nigh_region_mode {
  * has landed, or never will: nobody who was only paused writes after the next has the lock. The
  * region is open for as long as one of its handles is.
  *
- * NIGH_TIMEOUT; NIGH_DENIED: the handle was not opened for what the mode takes; NIGH_NOT_FOUND: the
+ * NIGH_TIMEOUT: with a timeout of 0 always, though nobody have it: a lock asks its home;
+ * NIGH_DENIED: the handle was not opened for what the mode takes; NIGH_NOT_FOUND: the
  * region was freed; NIGH_LIMIT: 65536 locks of the region are in use; NIGH_OVERLOADED,
  * NIGH_NO_QUORUM, NIGH_CLOSED as of nigh_region_read. A client waits for 104 at once: who asks for
  * more begins to wait when one of these has ended. docs/locks.md.
@@ -403,7 +415,7 @@ NIGH_API nigh_status nigh_region_grant(nigh_region *region, nigh_region_whose wh
                                        uint32_t give, uint32_t take, uint64_t timeout_us);
 
 /* Makes it longer, by zeros, or shorter. New chunks go where it is said. NIGH_LIMIT: more than
- * NIGH_REGION_CHUNKS of its chunks. */
+ * NIGH_REGION_CHUNKS of its chunks, whose size its creation has set for good. */
 NIGH_API nigh_status nigh_region_resize(nigh_region *region, uint64_t size, nigh_region_where where,
                                         uint32_t rank, uint64_t timeout_us);
 

@@ -20,14 +20,14 @@ extern "C" {
 #define NIGH_STATUS_TABLE(X)                                                                       \
     X(NIGH_OK, 0, "success")                                                                       \
     X(NIGH_INVALID, -1, "an argument is not valid")                                                \
-    X(NIGH_NOT_FOUND, -2, "no such object, pool or node")                                          \
-    X(NIGH_EXISTS, -3, "an object of this id exists already, or a service of this name is taken")  \
+    X(NIGH_NOT_FOUND, -2, "no such object, region, pool or node")                                  \
+    X(NIGH_EXISTS, -3, "an object of this id, a region or a service of this name exists already")  \
     X(NIGH_NOT_SEALED, -4, "the object is not sealed yet")                                         \
     X(NIGH_IN_USE, -5, "the object is in use; the change takes effect at its last release")        \
     X(NIGH_OUT_OF_MEMORY, -6, "the node's memory is full and nothing in it may be evicted")        \
     X(NIGH_TIMEOUT, -7, "the deadline passed")                                                     \
     X(NIGH_CANCELED, -8, "the operation was cancelled")                                            \
-    X(NIGH_DENIED, -9, "the pool's owner, group and mode forbid this")                             \
+    X(NIGH_DENIED, -9, "the pool's owner, group and mode, or the region's rights, forbid this")    \
     X(NIGH_QUOTA, -10, "a quota of the session or the pool is used up")                            \
     X(NIGH_LIMIT, -11, "a fixed limit is reached")                                                 \
     X(NIGH_VERSION, -12, "the two sides speak no common version")                                  \
@@ -41,13 +41,13 @@ extern "C" {
     X(NIGH_PROTOCOL, -20, "the other side broke the session protocol")                             \
     X(NIGH_NO_RESOURCES, -21, "the operating system refused memory, descriptors or a system call") \
     X(NIGH_BUSY, -22, "something else holds the resource; try again")                              \
-    X(NIGH_CLOSED, -23, "the client is closed")                                                    \
+    X(NIGH_CLOSED, -23, "the client, or what was opened with it, is closed")                       \
     X(NIGH_PENDING, -24, "the operation has not ended yet")                                        \
     X(NIGH_UNSUPPORTED, -25, "this node or client does not offer the call")                        \
     X(NIGH_PEER_LOST, -26, "the other node died or cannot be reached")                             \
     X(NIGH_NO_QUORUM, -27, "this node is cut off from most voters: only what is here is served")   \
     X(NIGH_TOO_FEW, -28, "fewer nodes than were asked for hold a copy")                            \
-    X(NIGH_STALE, -29, "the group of nodes has another version by now")                            \
+    X(NIGH_STALE, -29, "the group of nodes changed, or what is mapped is not the region's now")    \
     X(NIGH_LEAVING, -30, "the node is about to leave its cluster, and takes nothing new")          \
     X(NIGH_OVERLOADED, -31, "too many calls wait already, here or at the service; try again")      \
     X(NIGH_LOCK_LOST, -32, "the lock was handed on: nothing more is written under it")             \

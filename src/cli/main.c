@@ -103,6 +103,8 @@ const struct cli_verb cli_verbs[] = {
      "some seconds.\nWhat they put is deleted at the end.\n"
      "rpc takes some seconds: each of its four rows (two with --node, half as many with --at-once) "
      "five at most,\nand is printed when it is there; with --timeout they share that time.\n"
+     "region takes some seconds, and somewhat more than a MiB of what the node that is measured "
+     "has for regions:\nit makes one there, and frees it at the end.\n"
      "  -o, --offer          transfer: put what 'nigh bench transfer' at another node will get\n"
      "  -w, --withdraw       transfer: delete what was offered and not taken\n"
      "  -n, --node RANK|NAME rpc: call 'nigh bench rpc --serve' at that node (default: a server "

@@ -3,15 +3,16 @@
 #ifndef CLI_REGION_HELP_H
 #define CLI_REGION_HELP_H
 
-#define REGION_HELP_CREATE                                                                        \
-    "  create NAME SIZE     a region of zeros, e.g. of 64M; it is yours\n"                        \
-    "      --chunk SIZE     of what lies on one node; a multiple of 4096 (default: 16 MiB or "    \
-    "more)\n"                                                                                     \
-    "      --on RANK|NAME   have this node hold it (default: the one that is asked)\n"            \
-    "      --spread         all nodes, in turn\n"                                                 \
-    "      --near NAME      each chunk where the bytes of this region lie\n"                      \
-    "      --group RIGHTS   what your group may: of r (read), w (write), m (master: change it)\n" \
-    "      --others RIGHTS  what all others may\n"                                                \
+#define REGION_HELP_CREATE                                                                         \
+    "  create NAME SIZE     a region of zeros, e.g. of 64M; it is yours\n"                         \
+    "      --chunk SIZE     of what lies on one node, for good; a multiple of 4096; 128 at most "  \
+    "(default:\n                       the region's size, or with --spread a node's share, up to " \
+    "16 MiB,\n                       or what it takes for 128 to be enough)\n"                     \
+    "      --on RANK|NAME   have this node hold it (default: the one that is asked)\n"             \
+    "      --spread         all nodes, in turn\n"                                                  \
+    "      --near NAME      each chunk where the bytes of this region lie\n"                       \
+    "      --group RIGHTS   what your group may: of r (read), w (write), m (master: change it)\n"  \
+    "      --others RIGHTS  what all others may\n"                                                 \
     "      --mappable       processes of a chunk's node may map it (nigh_region_map(3))\n"
 
 #define REGION_HELP_LS \
@@ -35,8 +36,8 @@
 #define REGION_HELP_CHMOD \
     "  chmod NAME CHANGE    of rights: u:USER, g or o, then + or -, then rights: u:1000+rw, o-r\n"
 
-#define REGION_HELP_RESIZE                                  \
-    "  resize NAME SIZE     longer, by zeros, or shorter\n" \
+#define REGION_HELP_RESIZE                                                         \
+    "  resize NAME SIZE     longer, by zeros, to 128 chunks at most, or shorter\n" \
     "      --on, --spread   who is to hold what is new: as for create\n"
 
 #define REGION_HELP_RM "  rm NAME...           for all who have them open, too\n"

@@ -212,6 +212,20 @@ static nigh_status option_some(const char *text, int base, uint32_t most, uint32
     return status == NIGH_OK && *number == 0 ? option_none(why, why_bytes) : status;
 }
 
+/* Who says 0 here mostly wants no chunks, which is to be had. */
+static nigh_status option_region_memory(const char *text, uint64_t *size, char *why,
+                                        size_t why_bytes)
+{
+    nigh_status status = option_size(text, size, why, why_bytes);
+
+    if (status != NIGH_OK || *size != 0)
+        return status;
+    snprintf(why, why_bytes,
+             "0 is not taken; say how much (1: no chunk of a region lies here), or leave the "
+             "option away for its default");
+    return NIGH_INVALID;
+}
+
 static nigh_status option_path(const char *text, char path[SETTINGS_PATH_BYTES], char *why,
                                size_t why_bytes)
 {
@@ -406,7 +420,7 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
     case OPTION_SPILL_MAX: return option_some_bytes(text, &o->spill_bytes, why, n);
     case OPTION_SESSION_QUOTA: return option_some_bytes(text, &o->session_quota_bytes, why, n);
     case OPTION_CALL_MEMORY: return option_some_bytes(text, &o->call_memory_bytes, why, n);
-    case OPTION_REGION_MEMORY: return option_some_bytes(text, &o->region_memory_bytes, why, n);
+    case OPTION_REGION_MEMORY: return option_region_memory(text, &o->region_memory_bytes, why, n);
     case OPTION_REGION_QOS: return option_region_qos(text, &o->region_qos, why, n);
     case OPTION_SESSION_RATE: return option_size(text, &o->session_rate_bytes, why, n);
     case OPTION_SESSION_OPS:
