@@ -312,12 +312,21 @@ static void a_lease_beside_own_places_goes_back(void **state)
     assert_true(atomic_load(&own.offset) < SESSION_OWN_PLACE);
     assert_int_equal(nigh_next_event(client, 2 * LIMIT_LEASE_IDLE_US, &event), NIGH_TIMEOUT);
     assert_int_equal(atomic_load(&own.closes), 0); /* they are used */
-    for (uint32_t n = 0; n <= LIMIT_OWN_PLACES; n++) {
+    /* One that waits in a place of its own is no use of the lease. */
+    for (uint32_t n = 1; n <= LIMIT_OWN_PLACES; n++) {
         assert_int_equal(nigh_cancel(client, &ops[n]), NIGH_CANCELED);
     }
     assert_true(SUPPORT_WAIT(
         (nigh_next_event(client, LIMIT_LEASE_IDLE_US, &event), atomic_load(&own.closes) == 1),
         20000));
+    /* All of its own but that one's are free: the last of them is asked for first as more is. */
+    atomic_store(&own.grants, false);
+    for (uint32_t n = 1; n <= OWN; n++) {
+        assert_int_equal(nigh_call_start(client, &specs[n], NIGH_FOREVER, &ops[n]), NIGH_OK);
+        assert_true(n == OWN || atomic_load(&own.leases) == 1);
+    }
+    assert_true(SUPPORT_WAIT((nigh_poll(client), atomic_load(&own.leases) == 2), 20000));
+    assert_int_equal(atomic_load(&own.calls), LIMIT_OWN_PLACES + 1 + OWN - 1);
     nigh_client_close(client);
     fake_node_stop(&fake);
 }
