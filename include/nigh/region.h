@@ -339,8 +339,9 @@ typedef enum nigh_region_mode {
  * NIGH_TIMEOUT: with a timeout of 0 always, though nobody have it: a lock asks its home;
  * NIGH_DENIED: the handle was not opened for what the mode takes; NIGH_NOT_FOUND: the
  * region was freed; NIGH_LIMIT: 65536 locks of the region are in use; NIGH_OVERLOADED,
- * NIGH_NO_QUORUM, NIGH_CLOSED as of nigh_region_read. A client waits for 104 at once: who asks for
- * more begins to wait when one of these has ended. docs/locks.md.
+ * NIGH_NO_QUORUM, NIGH_CLOSED as of nigh_region_read. A client waits for 104 at once, for
+ * 12 where its node has no memory to lend it for more: who asks for more begins to wait when one
+ * of these has ended. docs/locks.md.
  */
 NIGH_API nigh_status nigh_region_lock(nigh_region *region, uint64_t number, nigh_region_mode mode,
                                       uint64_t term_us, uint64_t timeout_us, nigh_region **held);

@@ -403,9 +403,9 @@ static uint32_t client_spin_us(uint32_t asked_us, uint32_t node_us)
     return min_u32(node_us, LIMIT_SPIN_US);
 }
 
-/* Hello, welcome, mappings; takes the socket over, on failure too. */
+/* Hello, welcome, mappings; takes the socket over, on failure too. timeout_us: of the welcome. */
 static nigh_status client_attach(nigh_client *client, int socket_fd,
-                                 const nigh_client_options *options)
+                                 const nigh_client_options *options, uint64_t timeout_us)
 {
     struct epoll_event readable = {.events = EPOLLIN};
     struct attach_answer answer;
@@ -417,7 +417,7 @@ static nigh_status client_attach(nigh_client *client, int socket_fd,
     attach_fill_hello(client, &hello);
     hello.quota_bytes = options->quota_bytes;
     attach_hello(socket_fd, &hello);
-    status = attach_await(socket_fd, client->open_timeout_us, &answer, text);
+    status = attach_await(socket_fd, timeout_us, &answer, text);
     if (status == NIGH_OK) {
         status = attach_map(client, &answer, text);
         attach_answer_fini(&answer);
@@ -463,6 +463,14 @@ static nigh_status client_find_path(nigh_client *client, const char *given)
     return NIGH_OK;
 }
 
+/* Of the time to open in. */
+static uint64_t client_left_us(uint64_t deadline_us)
+{
+    uint64_t now_us = clock_now_us(&clock_monotonic);
+
+    return deadline_us > now_us ? deadline_us - now_us : 0;
+}
+
 /* Before the next attempt to attach. False: there is none, or no time for it. */
 static bool client_tries_again(uint32_t attempt, uint64_t deadline_us)
 {
@@ -492,12 +500,12 @@ static nigh_status client_reach(nigh_client *client, const nigh_client_options *
     int socket_fd;
 
     for (uint32_t attempt = 0;; attempt++) {
-        status = attach_connect(client->socket_path, client->open_timeout_us, &socket_fd, text);
+        status = attach_connect(client->socket_path, client_left_us(deadline_us), &socket_fd, text);
         if (status != NIGH_OK) {
             error_set_open(attempt > 0 ? "the node died or stopped just now: %.400s" : "%s", text);
             return status;
         }
-        status = client_attach(client, socket_fd, options);
+        status = client_attach(client, socket_fd, options, client_left_us(deadline_us));
         if (status != NIGH_UNREACHABLE || !client_tries_again(attempt, deadline_us)) {
             return status;
         }
@@ -554,7 +562,7 @@ int session_attach(int socket_fd, const struct nigh_client_options *given,
             client->driver_copy = *driver;
             client->driver = &client->driver_copy;
         }
-        status = client_attach(client, socket_fd, &options);
+        status = client_attach(client, socket_fd, &options, client->open_timeout_us);
         socket_fd = -1;
     }
     if (status != NIGH_OK) {

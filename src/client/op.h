@@ -62,7 +62,12 @@ struct op_kind {
 #define OP_DOOMED   8u  /* given up: ends with the last copy that is under way */
 #define OP_PAIRED   16u /* a call that is under way through a pair */
 #define OP_UNPLACED 32u /* an older node has no memory left for places, and this ended of it */
-#define OP_ROUGH    32u /* a call whose deadline is what the server is told, for a moment */
+#define OP_ROUGH    64u /* a call whose deadline is what the server is told, for a moment */
+
+_Static_assert((OP_ASYNC ^ OP_ENDING ^ OP_TIMELESS ^ OP_DOOMED ^ OP_PAIRED ^ OP_UNPLACED ^
+                OP_ROUGH) == (OP_ASYNC + OP_ENDING + OP_TIMELESS + OP_DOOMED + OP_PAIRED +
+                              OP_UNPLACED + OP_ROUGH),
+               "each has a bit of its own");
 
 /* The library's view of a nigh_op. */
 struct client_op {

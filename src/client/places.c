@@ -86,6 +86,8 @@ void calls_leased(nigh_client *client, uint32_t lane, const struct session_cqe *
     }
     if (count < least || calls_leased_count(calls) != 0 ||
         extents_map_locked(client, cqe->lease_offset, cqe->lease_bytes, true) != NIGH_OK) {
+        /* What it could not use it does not ask for again at once. */
+        calls->refused_us = clock_now_us(&clock_monotonic);
         calls_give_back(client, lane, cqe->lease_offset);
         return;
     }
@@ -113,12 +115,19 @@ static void calls_want_more(nigh_client *client, uint32_t lane)
     calls->asked = true;
 }
 
+/* Own ones may be used: by a receive, a lock or a call that waits for as long as it takes. */
 bool calls_may_rest(const nigh_client *client, uint32_t lane)
 {
     const struct client_calls *calls = &client->lane[lane].calls;
+    uint32_t leased = calls_leased_count(calls), free_leased = 0;
 
-    return calls->own_count > 0 && calls_leased_count(calls) > 0 &&
-           calls->free_count == calls->count;
+    if (calls->own_count == 0 || leased == 0) {
+        return false;
+    }
+    for (uint32_t n = 0; n < calls->free_count; n++) {
+        free_leased += calls->free[n] >= calls->own_count;
+    }
+    return free_leased == leased;
 }
 
 void calls_rest(nigh_client *client, uint32_t lane)
@@ -135,7 +144,8 @@ void calls_rest(nigh_client *client, uint32_t lane)
             calls->free[kept++] = calls->free[n];
         }
     }
-    calls->count = calls->free_count = calls->own_count;
+    calls->count = calls->own_count;
+    calls->free_count = kept;
 }
 
 /* ---- places --------------------------------------------------------------- */

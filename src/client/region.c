@@ -150,7 +150,11 @@ static bool region_done(struct client_op *op, size_t step, uint8_t opcode,
         return place_goes_on(op, step, cqe, region_fill);
     }
     if (cqe->status != NIGH_OK) {
-        op_fail(op, (nigh_status)cqe->status);
+        /* INVALID of an unlock says that the handle stays open; this one is gone here, too. */
+        bool is_gone =
+            op->u.region.what == SESSION_REGION_CLOSE && cqe->status == (int32_t)NIGH_INVALID;
+
+        op_fail(op, is_gone ? NIGH_CLOSED : (nigh_status)cqe->status);
         return false;
     }
     if (opens_one(op)) {

@@ -87,6 +87,28 @@ static const char *tell_donated(const nigh_region_info *info)
                : NULL;
 }
 
+/* The region could not be looked at. */
+static nigh_status tell_either_resized(nigh_region *region, const struct session_region_make *make,
+                                       nigh_status status)
+{
+    if (status == NIGH_LIMIT) {
+        return error_set(region->client, status,
+                         "nigh_region_resize: it would have more than %d chunks, which keep their "
+                         "size, or a node that was to hold some of it has as many regions as it "
+                         "may, or mappable chunks (%d)",
+                         LIMIT_REGION_CHUNKS, LIMIT_REGION_FILES);
+    }
+    if (make->where != SESSION_REGION_ON) {
+        return error_set(region->client, status,
+                         "nigh_region_resize: the region's memory was donated, or the node is "
+                         "older than this libnigh, and takes no such size");
+    }
+    return error_set(region->client, status,
+                     "nigh_region_resize: the region's memory was donated, or there is no node of "
+                     "rank %u (nigh nodes)",
+                     make->rank);
+}
+
 static nigh_status tell_not_resized(nigh_region *region, const struct session_region_make *make,
                                     uint64_t deadline_us, nigh_status status)
 {
@@ -101,13 +123,16 @@ static nigh_status tell_not_resized(nigh_region *region, const struct session_re
                          LIMIT_REGION_CHUNKS, (unsigned long long)info.chunk_size,
                          (unsigned long long)make->size_bytes);
     }
+    if (!is_known) {
+        return tell_either_resized(region, make, status);
+    }
     if (status == NIGH_LIMIT) {
         return error_set(region->client, status,
                          "nigh_region_resize: a node that was to hold some of it has as many "
                          "regions as it may, or mappable chunks (%d)",
                          LIMIT_REGION_FILES);
     }
-    if (is_known && tell_donated(&info) != NULL) {
+    if (tell_donated(&info) != NULL) {
         return error_set(region->client, status, "nigh_region_resize: %s", tell_donated(&info));
     }
     if (make->where != SESSION_REGION_ON) {
@@ -155,7 +180,13 @@ static nigh_status tell_not_moved(nigh_region *region, uint32_t chunk, uint32_t 
                          "nigh_region_move: there is no chunk %u: the last one is %u", chunk,
                          info.chunk_count - 1);
     }
-    if (is_known && tell_donated(&info) != NULL) {
+    if (!is_known) {
+        return error_set(region->client, NIGH_INVALID,
+                         "nigh_region_move: there is no chunk %u, or no node of rank %u (nigh "
+                         "nodes), or the region's memory was donated",
+                         chunk, rank);
+    }
+    if (tell_donated(&info) != NULL) {
         return error_set(region->client, NIGH_INVALID, "nigh_region_move: %s", tell_donated(&info));
     }
     return error_set(region->client, NIGH_INVALID,

@@ -77,6 +77,11 @@ nigh_status nigh_region_unlock(nigh_region *held)
         return status;
     }
     status = region_put(held);
+    if (status == NIGH_CLOSED && client_check(client) == NIGH_OK) {
+        return error_set(client, status,
+                         "nigh_region_unlock: the handle, and the lock, went with a connection to "
+                         "the node");
+    }
     return status == NIGH_OK ? status : error_note(client, status);
 }
 

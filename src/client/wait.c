@@ -252,7 +252,9 @@ static uint64_t wait_rest(nigh_client *client, uint64_t now_us)
         if (now_us >= client->rest_us) {
             lease_rest(client);
             ring_flush(client);
-        } else {
+            client->rest_us = now_us + LIMIT_LEASE_IDLE_US; /* for what could not go now */
+        }
+        if (lease_may_rest(client)) {
             due_us = client->rest_us;
         }
     }
@@ -300,7 +302,7 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
         if (spin_end_us == 0) {
             spin_end_us = now_us + client->spin_us;
         }
-        if (sleeps == 1 || now_us >= rest_us) {
+        if (now_us >= rest_us) {
             rest_us = wait_rest(client, now_us);
         }
         spins = sleeps == 0 && now_us < spin_end_us;
@@ -325,6 +327,7 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
             wait_on_futex(client, op, wait_limit(op, now_us, min_u64(deadline_us, rest_us)), first);
         }
         sleeps++;
+        rest_us = 0; /* another thread may have leased some meanwhile */
         wait_look_after(client, op);
     }
     return NIGH_OK;

@@ -378,15 +378,53 @@ static void a_tick_that_is_ahead_refuses_no_request(void **state)
 /* ---- ends ---- */
 
 /* Writes an answer as who serves would, and rings nobody. */
-static void write_reply(const struct serving *serving, uint16_t tag, uint32_t nonce)
+static void write_answer(const struct serving *serving, uint16_t tag, uint32_t nonce,
+                         nigh_status status)
 {
-    struct pair_record record = {.tag = tag, .nonce = nonce, .bytes = 4, .deadline_us = 4};
+    struct pair_record record = {
+        .tag = tag, .nonce = nonce, .bytes = 4, .deadline_us = 4, .value = status};
     uint32_t number;
 
     client_lock(serving->client);
     assert_int_equal(pair_write(&pair_of(serving->client)->out, &record, "told", &number),
                      PAIR_DONE);
     client_unlock(serving->client);
+}
+
+static void write_reply(const struct serving *serving, uint16_t tag, uint32_t nonce)
+{
+    write_answer(serving, tag, nonce, NIGH_OK);
+}
+
+/* The answer lies there already: whichever it is, it is told as the service's. */
+static void what_a_look_finds_is_the_services_answer(void **state)
+{
+    static const nigh_status answers[] = {NIGH_OUT_OF_MEMORY, NIGH_TIMEOUT, NIGH_LIMIT};
+    struct serving serving;
+    nigh_client *caller;
+
+    (void)state;
+    node_fixture_start(&node, "32M", NULL);
+    caller = open_caller();
+    serve_here(&serving);
+    pair_here(caller, &serving);
+    go_on(node.pid);
+    for (uint32_t n = 0; n < sizeof answers / sizeof answers[0]; n++) {
+        struct client_pair *pair = pair_of(caller);
+        char reply[8], why[256] = "";
+        nigh_call_spec spec = spec_of("call", 4, reply, sizeof reply);
+
+        write_answer(&serving, pair->free[LIMIT_PAIR_ENTRIES - 1 - pair->under_way],
+                     pair->nonce + 1, answers[n]);
+        assert_int_equal(nigh_call(caller, &spec, PATIENCE), answers[n]);
+        assert_true(spec.answered);
+        (void)nigh_client_error(caller, why, sizeof why);
+        if (strstr(why, "the service answered") == NULL)
+            fail_msg("%s", why);
+    }
+    nigh_client_close(serving.client);
+    nigh_client_close(caller);
+    node_fixture_stop(&node);
 }
 
 /* What cannot be lies there already, and is found by the first look: the call ends there and then,
@@ -610,6 +648,7 @@ int main(void)
         cmocka_unit_test(a_call_that_nobody_answers_ends_in_its_own_time),
         cmocka_unit_test(a_receive_that_looks_ends_in_its_own_time),
         cmocka_unit_test(a_tick_that_is_ahead_refuses_no_request),
+        cmocka_unit_test(what_a_look_finds_is_the_services_answer),
         cmocka_unit_test(rubbish_ends_the_call_that_looks),
         cmocka_unit_test(a_server_that_dies_in_a_look_ends_calls_once),
         cmocka_unit_test(what_a_look_finds_for_others_wakes_them),

@@ -276,7 +276,8 @@ static void a_server_that_scribbles_is_bad_for_its_callers_alone(void **state)
 /* Statuses that the library has, too: its own TIMEOUT and LIMIT are not taken for the service's. */
 static void what_a_service_answers_is_told_from_the_rest(void **state)
 {
-    static const nigh_status answers[] = {NIGH_OK, NIGH_DENIED, NIGH_TIMEOUT, NIGH_LIMIT};
+    static const nigh_status answers[] = {NIGH_OK, NIGH_DENIED, NIGH_TIMEOUT, NIGH_LIMIT,
+                                          NIGH_OUT_OF_MEMORY};
     static uint8_t buffer[NIGH_CALL_BYTES];
     nigh_client *caller, *server;
     nigh_service *service = NULL;
@@ -288,8 +289,8 @@ static void what_a_service_answers_is_told_from_the_rest(void **state)
     server = open_client();
     assert_int_equal(nigh_service_register(server, "paired", NULL, &service), NIGH_OK);
     for (uint32_t n = 0; n < 200; n++) {
-        nigh_status answer = answers[n % 4];
-        bool fits = n % 8 < 4;
+        nigh_status answer = answers[n % 5];
+        bool fits = n % 10 < 5;
         nigh_call_spec spec = spec_of("call", 4, reply, fits ? 4 : 3);
         nigh_request request;
         nigh_op op;

@@ -2,9 +2,11 @@
 /* Calls and receives as a node sees them: when they come, and receives that are given up while a
  * request is on the way. */
 #include <poll.h>
+#include <pthread.h>
 #include <string.h>
 
 #include "base/limits.h"
+#include "client/client_internal.h"
 #include "nigh/nigh.h"
 #include "support/fake_node.h"
 #include "support/support.h"
@@ -210,6 +212,7 @@ struct own {
     _Atomic uint64_t offset; /* of the last call */
     _Atomic uint32_t cookie; /* of the first */
     _Atomic bool grants;
+    _Atomic bool is_empty; /* what it grants */
 };
 
 static enum fake_action serve_own(void *context, struct fake_node *fake, uint32_t lane,
@@ -220,7 +223,8 @@ static enum fake_action serve_own(void *context, struct fake_node *fake, uint32_
     switch (sqe->op) {
     case SESSION_OP_CALL_LEASE:
         atomic_fetch_add(&own->leases, 1);
-        cqe->lease_bytes = atomic_load(&own->grants) ? sqe->argument : 0;
+        cqe->lease_bytes =
+            atomic_load(&own->grants) && !atomic_load(&own->is_empty) ? sqe->argument : 0;
         cqe->status = atomic_load(&own->grants) ? NIGH_OK : NIGH_OUT_OF_MEMORY;
         return FAKE_ANSWER;
     case SESSION_OP_LEASE_CLOSE: atomic_fetch_add(&own->closes, 1); return FAKE_ANSWER;
@@ -289,6 +293,32 @@ static void who_has_places_needs_no_lease(void **state)
     fake_node_stop(&fake);
 }
 
+/* A lease in which no place lies goes back, and is not asked for again at once, as after a refusal.
+ */
+static void a_lease_of_no_use_is_not_asked_for_again_at_once(void **state)
+{
+    static nigh_op ops[OWN + 1];
+    static nigh_call_spec specs[OWN + 1];
+    struct own own = {.grants = true, .is_empty = true};
+    struct fake_node fake;
+    nigh_client *client = open_own(&fake, &own);
+    uint64_t begun_us = support_now_us(), took_us = 0;
+
+    (void)state;
+    for (uint32_t n = 0; n <= OWN; n++) {
+        specs[n] = (nigh_call_spec){.struct_size = sizeof *specs, .service = "any"};
+        assert_int_equal(nigh_call_start(client, &specs[n], NIGH_FOREVER, &ops[n]), NIGH_OK);
+    }
+    assert_true(SUPPORT_WAIT((nigh_poll(client), atomic_load(&own.closes) >= 1), 20000));
+    while (took_us < LIMIT_PLACES_REST_US / 4) {
+        (void)nigh_poll(client);
+        took_us = support_now_us() - begun_us;
+    }
+    assert_true(atomic_load(&own.leases) <= 1 + took_us / LIMIT_PLACES_REST_US);
+    nigh_client_close(client);
+    fake_node_stop(&fake);
+}
+
 /* Where the node lends more, more are under way; and what it lent goes back when nobody uses it and
  * the client sleeps. */
 static void a_lease_beside_own_places_goes_back(void **state)
@@ -312,12 +342,70 @@ static void a_lease_beside_own_places_goes_back(void **state)
     assert_true(atomic_load(&own.offset) < SESSION_OWN_PLACE);
     assert_int_equal(nigh_next_event(client, 2 * LIMIT_LEASE_IDLE_US, &event), NIGH_TIMEOUT);
     assert_int_equal(atomic_load(&own.closes), 0); /* they are used */
-    for (uint32_t n = 0; n <= LIMIT_OWN_PLACES; n++) {
+    /* One that waits in a place of its own is no use of the lease. */
+    for (uint32_t n = 1; n <= LIMIT_OWN_PLACES; n++) {
         assert_int_equal(nigh_cancel(client, &ops[n]), NIGH_CANCELED);
     }
     assert_true(SUPPORT_WAIT(
         (nigh_next_event(client, LIMIT_LEASE_IDLE_US, &event), atomic_load(&own.closes) == 1),
         20000));
+    /* All of its own but that one's are free: the last of them is asked for first as more is. */
+    atomic_store(&own.grants, false);
+    for (uint32_t n = 1; n <= OWN; n++) {
+        assert_int_equal(nigh_call_start(client, &specs[n], NIGH_FOREVER, &ops[n]), NIGH_OK);
+        assert_true(n == OWN || atomic_load(&own.leases) == 1);
+    }
+    assert_true(SUPPORT_WAIT((nigh_poll(client), atomic_load(&own.leases) == 2), 20000));
+    assert_int_equal(atomic_load(&own.calls), LIMIT_OWN_PLACES + 1 + OWN - 1);
+    nigh_client_close(client);
+    fake_node_stop(&fake);
+}
+
+struct sleeper {
+    nigh_client *client;
+    nigh_op *op;
+    nigh_status status;
+};
+
+static void *sleep_in_a_call(void *context)
+{
+    struct sleeper *sleeper = context;
+
+    sleeper->status = nigh_wait(sleeper->client, sleeper->op, NIGH_FOREVER);
+    return NULL;
+}
+
+/* Nobody else of the client is in a call for long: who sleeps since before there was a lease looks
+ * after it. */
+static void who_sleeps_gives_back_what_another_leased_since(void **state)
+{
+    static nigh_op ops[LIMIT_OWN_PLACES + 1];
+    static nigh_call_spec specs[LIMIT_OWN_PLACES + 1];
+    struct own own = {.grants = true};
+    struct fake_node fake;
+    nigh_client *client = open_own(&fake, &own);
+    struct sleeper sleeper = {.client = client, .op = &ops[0]};
+    pthread_t thread;
+
+    (void)state;
+    for (uint32_t n = 0; n <= LIMIT_OWN_PLACES; n++) {
+        specs[n] = (nigh_call_spec){.struct_size = sizeof *specs, .service = "any"};
+        assert_int_equal(nigh_call_start(client, &specs[n], NIGH_FOREVER, &ops[n]), NIGH_OK);
+        if (n == 0) {
+            assert_int_equal(pthread_create(&thread, NULL, sleep_in_a_call, &sleeper), 0);
+            /* Whoever leads has slept, and looked for leases. */
+            assert_true(SUPPORT_WAIT(atomic_load(&client->leading), 20000));
+        }
+    }
+    assert_true(
+        SUPPORT_WAIT((nigh_poll(client), atomic_load(&own.calls) == LIMIT_OWN_PLACES + 1), 20000));
+    for (uint32_t n = 1; n <= LIMIT_OWN_PLACES; n++) {
+        assert_int_equal(nigh_cancel(client, &ops[n]), NIGH_CANCELED);
+    }
+    assert_true(SUPPORT_WAIT(atomic_load(&own.closes) == 1, 20000));
+    assert_int_equal(nigh_cancel(client, &ops[0]), NIGH_CANCELED);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(sleeper.status, NIGH_CANCELED);
     nigh_client_close(client);
     fake_node_stop(&fake);
 }
@@ -438,7 +526,9 @@ int main(void)
         cmocka_unit_test(what_finds_no_place_in_a_look_ends_in_time),
         cmocka_unit_test(too_little_memory_is_given_back),
         cmocka_unit_test(who_has_places_needs_no_lease),
+        cmocka_unit_test(a_lease_of_no_use_is_not_asked_for_again_at_once),
         cmocka_unit_test(a_lease_beside_own_places_goes_back),
+        cmocka_unit_test(who_sleeps_gives_back_what_another_leased_since),
         cmocka_unit_test(memory_that_went_amid_its_making_is_made_anew),
         cmocka_unit_test(a_wait_for_memory_asks_every_lane),
         cmocka_unit_test(memory_that_is_not_given_back_stays),

@@ -544,9 +544,22 @@ static void unlocks_locks_alone(void **state)
     atomic_store(&asked.status, NIGH_LOCK_LOST);
     assert_int_equal(nigh_region_unlock(held), NIGH_LOCK_LOST);
     assert_int_equal(asked_for(&asked, SESSION_REGION_CLOSE), 1);
+    /* So is one that the node does not know: INVALID would say that it is there still. */
+    for (uint32_t n = 0; n < 2; n++) {
+        atomic_store(&asked.status, NIGH_OK);
+        assert_int_equal(nigh_region_lock(region, 7, NIGH_REGION_SHARED, 0, WAIT_US, &held),
+                         NIGH_OK);
+        atomic_store(&asked.status, NIGH_INVALID);
+        if (n == 0) {
+            says(&asked, nigh_region_unlock(held), NIGH_CLOSED, "went with a connection");
+        } else {
+            assert_int_equal(nigh_region_unlock_start(held, &op), NIGH_OK);
+            assert_int_equal(nigh_wait(asked.f.client, &op, NIGH_FOREVER), NIGH_CLOSED);
+        }
+    }
     atomic_store(&asked.status, NIGH_OK);
     nigh_region_close(region);
-    assert_int_equal(asked_for(&asked, SESSION_REGION_CLOSE), 2);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_CLOSE), 4);
     stop(&asked.f);
 }
 
@@ -648,6 +661,16 @@ static void what_the_node_refuses_is_said(void **state)
     (void)state;
     begin(&asked, 4);
     region = open_one(&asked);
+    atomic_store(&asked.status, NIGH_INVALID);
+    /* What the region is cannot be looked at: none of what it may be is told as a fact. */
+    says(&asked, nigh_region_move(region, 0, 9, WAIT_US), NIGH_INVALID, "or no node of rank 9");
+    says(&asked, nigh_region_resize(region, 8192, NIGH_REGION_ON, 9, WAIT_US), NIGH_INVALID,
+         "or there is no node of rank 9");
+    says(&asked, nigh_region_resize(region, 8192, NIGH_REGION_LOCAL, 0, WAIT_US), NIGH_INVALID,
+         "or the node is older");
+    atomic_store(&asked.status, NIGH_LIMIT);
+    says(&asked, nigh_region_resize(region, 128 * 4096, NIGH_REGION_LOCAL, 0, WAIT_US), NIGH_LIMIT,
+         "or a node that was to hold some");
     atomic_store(&asked.status, NIGH_INVALID);
     atomic_store(&asked.answers_stat, true);
     says(&asked, nigh_region_create(asked.f.client, &spec, WAIT_US, &other), NIGH_INVALID,
