@@ -16,7 +16,8 @@ from cluster_views import Voters  # noqa: E402
 from region_faults import make  # noqa: E402
 
 CLIENTS = 50
-PAGES = 256  # of 4 KiB, that each of many clients may cost a node at most
+# Of 4 KiB, that each of many clients may cost a node at most; sanitizers have some of their own.
+PAGES = 512 if "NIGH_SANITIZED" in os.environ else 256
 RATE, COUNT = 50, 40  # operations a second of a session; of each kind
 LEAST_S = (COUNT - 2) / RATE  # the first is at once, and the next sooner by what ten milliseconds bring
 
