@@ -293,7 +293,10 @@ void region_mapping_cancel(struct region_mapping *mapping, struct region_op *op,
 
 /* ---- what the home says --------------------------------------------------- */
 
-/* A home that has not heard yet that a node's incarnation has ended says what it said before. */
+/* A home that has not heard yet that a node's incarnation has ended says what it said before. So
+ * does one that has, of a chunk that the next incarnation made, where this node hears of that chunk
+ * before it hears of the end: it is taken for ended until it lies elsewhere (docs/known-gaps.md).
+ */
 static void keep_ended(struct region_mapping *mapping, const struct region_descriptor *later)
 {
     const struct region_descriptor *now = mapping->config.now;
