@@ -362,9 +362,9 @@ static inline uint64_t session_memory_bytes(uint32_t lanes)
 
 /*
  * Behind that, of each lane: places of LIMIT_CALL_BYTES in which the bytes of calls and of
- * questions about regions lie, which a session has whatever others do. Their pages come when they
- * are first touched: who calls nobody costs none. They came later: they are there where the welcome
- * says SESSION_HAS_PLACES, which does not count them in session_bytes.
+ * questions about regions lie, which a session has whatever others do, with their pages, as all of
+ * its memory. They came later: they are there where the welcome says SESSION_HAS_PLACES, which does
+ * not count them in session_bytes.
  */
 #define SESSION_PLACES_BYTES ((uint64_t)LIMIT_OWN_PLACES * LIMIT_CALL_BYTES)
 

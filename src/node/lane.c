@@ -389,7 +389,6 @@ static nigh_status lane_session_add(struct lane *lane, const struct lane_seat *s
     session->places = seat->has_places
                           ? session_places_of(seat->memory, lane->config.lanes, lane->config.number)
                           : NULL;
-    session->placed = 0;
     session->expelled = session->reported = false;
     return NIGH_OK;
 }

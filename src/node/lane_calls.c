@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "base/order.h"
 #include "base/hash.h"
-#include "memory/memfd.h"
 #include "node/lane_internal.h"
 
 /* The lane whose handler this thread is in. */
@@ -35,35 +34,15 @@ bool lane_is_session(const struct lane *lane, uint32_t slot, uint32_t begun)
     return session->seat != NULL && session->swept && session->begun == begun;
 }
 
-/* Pages of places come at their first use; what there is no memory for is refused. Without a look
- * it would end the node, where the system promises no more than it has. */
-static bool has_pages(struct lane_session *session, const uint8_t *at, uint64_t bytes)
-{
-    uint64_t begin = (uint64_t)(at - session->places), first = begin / LIMIT_CALL_BYTES;
-    uint64_t count = (begin + bytes - 1) / LIMIT_CALL_BYTES - first + 1;
-    uint32_t wanted = (uint32_t)(((UINT64_C(1) << count) - 1) << first);
-
-    _Static_assert(LIMIT_OWN_PLACES == 32, "a bit each");
-    if ((session->placed & wanted) == wanted)
-        return true;
-    if (memfd_prefault(session->places + first * LIMIT_CALL_BYTES, count * LIMIT_CALL_BYTES,
-                       true) != NIGH_OK)
-        return false;
-    session->placed |= wanted;
-    return true;
-}
-
 uint8_t *lane_placed(struct lane *lane, uint32_t slot, uint64_t offset, uint64_t bytes)
 {
-    struct lane_session *session = &lane->sessions[slot];
-    uint8_t *at;
+    const struct lane_session *session = &lane->sessions[slot];
 
     if ((offset & SESSION_OWN_PLACE) == 0)
         return store_leased_bytes(lane->store, slot, offset, bytes);
-    if (session->seat == NULL || session->places == NULL)
-        return NULL;
-    at = session_place_at(session->places, offset, bytes);
-    return at == NULL || bytes == 0 || has_pages(session, at, bytes) ? at : NULL;
+    return session->seat != NULL && session->places != NULL
+               ? session_place_at(session->places, offset, bytes)
+               : NULL;
 }
 
 static bool is_its_session(const struct lane *lane, const struct calls_caller *caller)

@@ -17,7 +17,6 @@ struct lane_session {
     struct session_front *front;
     struct session_lane *shared;
     uint8_t *places; /* of its own; NULL: it has none */
-    uint32_t placed; /* which of these have their pages, a bit each */
     uint32_t place;  /* in the dense arrays of the sweep */
     uint32_t sq_head;
     uint32_t cq_tail;

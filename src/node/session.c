@@ -212,15 +212,14 @@ nigh_status sessions_make_doorbells(struct sessions *sessions, struct node_sessi
 }
 
 /* All of it; pages of places are there when they are first used. */
-static nigh_status sessions_map_memory(const struct sessions *sessions,
-                                       struct node_session *session)
+static nigh_status sessions_map_memory(struct node_session *session)
 {
     void *memory;
     nigh_status status =
         memfd_map(session->memory_fd, session->memory_bytes, MEMFD_WRITABLE, &memory);
 
     if (status == NIGH_OK) {
-        status = memfd_prefault(memory, session_memory_bytes(sessions->lanes), true);
+        status = memfd_prefault(memory, session->memory_bytes, true);
         if (status != NIGH_OK)
             memfd_unmap(memory, session->memory_bytes);
     }
@@ -235,13 +234,10 @@ static nigh_status sessions_make_memory(struct sessions *sessions, struct node_s
     nigh_status status;
 
     session->memory_bytes = session_file_bytes(sessions->lanes);
-    status =
-        memfd_create_sealed("nigh-session", session->memory_bytes, MEMFD_BARE, &session->memory_fd);
+    status = memfd_create_sealed("nigh-session", session->memory_bytes, 0, &session->memory_fd);
     if (status != NIGH_OK)
         return status;
-    status = memfd_populate(session->memory_fd, session_memory_bytes(sessions->lanes));
-    if (status == NIGH_OK)
-        status = sessions_map_memory(sessions, session);
+    status = sessions_map_memory(session);
     if (status != NIGH_OK) {
         fd_close(&session->memory_fd);
         return status;
@@ -300,7 +296,7 @@ nigh_status sessions_keep(struct sessions *sessions, uint32_t slot, uint64_t ses
         return NIGH_PROTOCOL;
     session->memory_fd = memory_fd;
     session->memory_bytes = bytes;
-    status = sessions_map_memory(sessions, session);
+    status = sessions_map_memory(session);
     if (status != NIGH_OK) {
         session->memory_fd = -1; /* the caller's still */
         return status;

@@ -590,24 +590,6 @@ static struct session_sqe a_receive(uint32_t cookie, uint64_t timeout_us)
     return sqe;
 }
 
-/* Of pages that are not to be had when they are first used; those beside them are. */
-static void a_place_that_there_is_no_memory_for_is_refused(void **state)
-{
-    uint8_t *own = session_places_of(seat.memory, 1, 0);
-    struct session_sqe sqe = a_receive(1, 0);
-
-    (void)state;
-    assert_int_equal(munmap(own + LIMIT_CALL_BYTES, LIMIT_CALL_BYTES), 0);
-    for (uint64_t begin = 1; begin <= 2 * LIMIT_CALL_BYTES; begin += LIMIT_CALL_BYTES) {
-        sqe.offset = SESSION_OWN_PLACE | begin;
-        refused(sqe, NIGH_INVALID);
-    }
-    sqe.offset = SESSION_OWN_PLACE;
-    refused(sqe, NIGH_CLOSED); /* there is no such service, but there is the place */
-    sqe.offset = SESSION_OWN_PLACE | (2 * LIMIT_CALL_BYTES);
-    refused(sqe, NIGH_CLOSED);
-}
-
 static struct session_sqe an_answer_and_receive(uint32_t cookie, uint64_t id, nigh_status status,
                                                 uint64_t bytes)
 {
@@ -1177,8 +1159,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(own_places_need_no_lease, set_up_places, tear_down),
         cmocka_unit_test_setup_teardown(what_is_not_all_in_own_places_is_refused, set_up_places,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(a_place_that_there_is_no_memory_for_is_refused,
-                                        set_up_places, tear_down),
         TEST(who_has_no_own_places_names_none),
         TEST(answers_are_of_who_was_asked_alone),
         TEST(calls_end_with_their_session),
