@@ -163,9 +163,10 @@ void crash_delete_all(nigh_client *client)
     } while (count > 0);
 }
 
-/* What the death of a session must give back. `objects` and `used_bytes` come last. */
+/* What the death of a session must give back. `objects` and what they use come last; what others
+ * lease they may have given back meanwhile, as who sleeps does. */
 #define CRASH_FIELDS(X) \
-    X(sessions) X(leased_bytes) X(unsealed_bytes) X(objects_unsealed) X(objects_deleting) X(waiting)
+    X(sessions) X(unsealed_bytes) X(objects_unsealed) X(objects_deleting) X(waiting)
 
 bool crash_settled(nigh_client *client, const nigh_node_stats *was, bool memory)
 {
@@ -179,7 +180,9 @@ bool crash_settled(nigh_client *client, const nigh_node_stats *was, bool memory)
         return false;
     }
 #undef CRASH_FIELD_DIFFERS
-    return !memory || (is.used_bytes == was->used_bytes && is.objects == was->objects);
+    return is.leased_bytes <= was->leased_bytes &&
+           (!memory || (is.used_bytes - is.leased_bytes == was->used_bytes - was->leased_bytes &&
+                        is.objects == was->objects));
 }
 
 void crash_print_difference(nigh_client *client, const nigh_node_stats *was)
@@ -193,6 +196,7 @@ void crash_print_difference(nigh_client *client, const nigh_node_stats *was)
 #define CRASH_PRINT(field) \
     printf("# " #field ": %" PRIu64 ", was %" PRIu64 "\n", is.field, was->field);
     CRASH_FIELDS(CRASH_PRINT)
+    CRASH_PRINT(leased_bytes)
     CRASH_PRINT(used_bytes)
     CRASH_PRINT(objects)
 #undef CRASH_PRINT
