@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "region_on.h"
 
 #define PATIENCE UINT64_C(20000000)
 
@@ -65,26 +66,6 @@ static void serve(struct pair *pair, const char *members)
     }
 }
 
-static nigh_region *region_of(nigh_client *client, const char *name, uint32_t rank)
-{
-    nigh_region_spec spec = {.struct_size = sizeof spec,
-                             .name = name,
-                             .size = NODES_MOST,
-                             .where = NIGH_REGION_ON,
-                             .rank = rank};
-    uint64_t until_ns = bench_now_ns() + PATIENCE * 1000;
-    nigh_region *region = NULL;
-
-    while (nigh_region_create(client, &spec, PATIENCE, &region) != NIGH_OK &&
-           nigh_region_open(client, name, NIGH_REGION_ALL, PATIENCE, &region) != NIGH_OK) {
-        if (bench_now_ns() > until_ns) {
-            bench_fail("the nodes do not find each other");
-        }
-        (void)usleep(1000);
-    }
-    return region;
-}
-
 static void make_state(struct pair *pair)
 {
     for (uint32_t rank = 0; rank < 2; rank++) {
@@ -125,8 +106,8 @@ void pair_open(struct pair *pair, bool spins, bool other_spins, int other_core)
         serve(pair, members);
     }
     pair->client = start(pair, 0, members);
-    pair->near = region_of(pair->client, "near", 0);
-    pair->far = region_of(pair->client, "far", 1);
+    pair->near = region_on(pair->client, "near", 0, 1, NODES_MOST, PATIENCE);
+    pair->far = region_on(pair->client, "far", 1, 1, NODES_MOST, PATIENCE);
     bench_check(nigh_bulk_alloc(pair->client, NODES_MOST, NIGH_BULK_READ | NIGH_BULK_WRITE, &memory,
                                 &pair->bulk),
                 "memory");

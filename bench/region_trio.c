@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "harness.h"
+#include "region_on.h"
 
 #define PATIENCE UINT64_C(60000000)
 #define MEMORY   (UINT64_C(256) << 20) /* of a node */
@@ -32,28 +33,6 @@ static void start(struct trio *trio, uint32_t rank, const char *members)
         bench_fail("no node: %s", nigh_node_start_error());
     }
     bench_check(nigh_node_client(trio->node, &client_options, &trio->client), "a client");
-}
-
-static nigh_region *region_of(nigh_client *client, const char *name, uint32_t rank, uint32_t chunks,
-                              uint64_t chunk_bytes)
-{
-    nigh_region_spec spec = {.struct_size = sizeof spec,
-                             .name = name,
-                             .size = chunks * chunk_bytes,
-                             .chunk_size = chunk_bytes,
-                             .where = NIGH_REGION_ON,
-                             .rank = rank};
-    uint64_t until_ns = bench_now_ns() + PATIENCE * 1000;
-    nigh_region *region = NULL;
-
-    while (nigh_region_create(client, &spec, PATIENCE, &region) != NIGH_OK &&
-           nigh_region_open(client, name, NIGH_REGION_ALL, PATIENCE, &region) != NIGH_OK) {
-        if (bench_now_ns() > until_ns) {
-            bench_fail("the nodes do not find each other");
-        }
-        (void)usleep(1000);
-    }
-    return region;
 }
 
 static void start_all(struct trio *trio)
@@ -85,10 +64,10 @@ void trio_open(struct trio *trio)
     void *memory;
 
     start_all(trio);
-    trio->own = region_of(trio->client, "own", 0, 1, TRIO_MOST);
-    trio->from = region_of(trio->client, "from", 1, 1, TRIO_MOST);
-    trio->to = region_of(trio->client, "to", 2, 1, TRIO_MOST);
-    trio->both = region_of(trio->client, "both", 1, TRIO_CHUNKS, TRIO_MOST / 2);
+    trio->own = region_on(trio->client, "own", 0, 1, TRIO_MOST, PATIENCE);
+    trio->from = region_on(trio->client, "from", 1, 1, TRIO_MOST, PATIENCE);
+    trio->to = region_on(trio->client, "to", 2, 1, TRIO_MOST, PATIENCE);
+    trio->both = region_on(trio->client, "both", 1, TRIO_CHUNKS, TRIO_MOST / 2, PATIENCE);
     /* From node 1 to 2, so that these are linked from here on. */
     bench_check(nigh_region_move(trio->both, 1, 2, PATIENCE), "a move");
     bench_check(nigh_region_memset(trio->own, 0, 7, TRIO_MOST, PATIENCE), "bytes");
