@@ -27,6 +27,7 @@ DONATION = "@IHHiIQQ"
 OFFERS = 4  # of one session, before they are a region
 DISPOSALS = 16
 WAITS = 64  # for these
+OF_ITS_START = 8  # descriptors that a node has before it serves, and keeps
 SEALED = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 SIZE = 8192
 
@@ -71,10 +72,11 @@ def numbers(node):
 
 
 def without_numbers(process):
-    """From now on it may open nothing more; what undoes that."""
+    """From now on it may open nothing more, whatever it closes of what came after its start; what undoes that."""
     limit = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
     taken = {int(name) for name in os.listdir(f"/proc/{process.pid}/fd")}
-    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (min(set(range(len(taken) + 1)) - taken), limit[1]))
+    assert taken >= set(range(OF_ITS_START)), taken
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (OF_ITS_START, limit[1]))
     return lambda: resource.prlimit(process.pid, resource.RLIMIT_NOFILE, limit)
 
 

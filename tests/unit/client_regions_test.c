@@ -872,6 +872,7 @@ static void a_barrier_needs_no_place(void **state)
     region = open_one(&asked);
     take_places(&asked, region, ops);
     assert_int_equal(nigh_region_barrier(region, 3, 200, WAIT_US), NIGH_OK);
+    assert_int_equal(asked_for(&asked, SESSION_REGION_BARRIER), 1);
     assert_true(asked.last[SESSION_REGION_BARRIER].offset == UINT64_MAX);
     assert_int_equal(asked.last[SESSION_REGION_BARRIER].ref, 200);
     assert_int_equal(nigh_region_barrier(region, 3, 200, 0), NIGH_TIMEOUT);
