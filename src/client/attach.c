@@ -132,8 +132,7 @@ static nigh_status attach_wait(int socket_fd, uint64_t deadline_us)
 {
     for (;;) {
         struct pollfd readable = {.fd = socket_fd, .events = POLLIN};
-        uint64_t now_us = clock_now_us(&clock_monotonic);
-        uint64_t left_us = deadline_us > now_us ? deadline_us - now_us : 0;
+        uint64_t left_us = clock_left_us(clock_now_us(&clock_monotonic), deadline_us);
         int n;
 
         n = poll(&readable, 1, left_us == 0 ? 0 : (int)min_u64(left_us / 1000 + 1, 3600000));
@@ -342,7 +341,7 @@ static nigh_status attach_map_session(nigh_client *client, struct attach_answer 
                               memory_bytes, MEMFD_WRITABLE);
     }
     if (status == NIGH_OK) {
-        /* Places have their pages when they are first used. */
+        /* Those of places are written first as they are used. */
         status = memfd_prefault((uint8_t *)client->node_page + CLIENT_PAGE_GAP,
                                 welcome->session_bytes, true);
     }
