@@ -116,9 +116,9 @@ struct asked {
 
 struct node {
     struct regions *regions; /* NULL: dead */
-    uint64_t incarnation, epoch;
-    uint64_t lives[NODES];                      /* the incarnations that it knows of */
-    struct region_version ended[NAMES][CHUNKS]; /* what it knew to lie where one has ended */
+    uint64_t epoch;
+    uint32_t incarnation;
+    uint32_t lives[NODES]; /* the incarnations that it knows of */
     bool has_lease;
     struct memory memories[NAMES][CHUNKS];
     struct act acts[ACTS];
@@ -154,7 +154,8 @@ static struct {
     struct held holds[HOLDS];
     struct member members[MEMBERS];
     struct truth truths[NAMES];
-    uint64_t last_window, last_incarnation, epoch;
+    uint64_t last_window, epoch;
+    uint32_t last_incarnation;
     struct region_set views[VIEWS]; /* by epoch */
 
     bool has_words;
@@ -301,38 +302,14 @@ static struct operation *operation_of(struct regions_op *op)
     return container_of(op, struct operation, op);
 }
 
-/* Whether the chunk was there already when what was there ended. */
-static bool had_ended(const struct node *node, const struct operation *operation, uint32_t chunk)
-{
-    const struct region_chunk *where = &region_known(operation->op.region)->chunks[chunk];
-
-    return region_version_equal(&where->since, &node->ended[operation->name][chunk]);
-}
-
-static void note_ended(struct node *node, uint32_t rank)
-{
-    for (uint32_t name = 0; name < NAMES; name++) {
-        const struct region_descriptor *now =
-            node->opened[name] == NULL ? NULL : region_known(node->opened[name]);
-
-        for (uint32_t n = 0; now != NULL && n < now->chunk_count; n++) {
-            if (now->chunks[n].node == rank) {
-                node->ended[name][n] = now->chunks[n].since;
-            }
-        }
-    }
-}
-
 static void post(void *context, struct regions_op *op, const struct region_post *todo)
 {
     const struct node *node = context;
     struct operation *operation = operation_of(op);
 
     assert_true(operation->is_used && operation->post_count < CHUNKS);
-    /* Nothing is presented to a process that the one before it had given, unless a home that has
-     * not heard of it told it only afterwards. */
-    assert_true(todo->place.handle.key >= node->lives[todo->place.node] ||
-                !had_ended(node, operation, todo->piece.chunk));
+    /* Nothing is presented to a process that the one before it had given. */
+    assert_true(todo->place.handle.key >= node->lives[todo->place.node]);
     operation->posts[operation->post_count++] = *todo;
 }
 
@@ -567,11 +544,8 @@ static bool deliver(uint32_t from, uint32_t to)
     return true;
 }
 
-static void meet(struct node *node, uint32_t rank, uint64_t incarnation)
+static void meet(struct node *node, uint32_t rank, uint32_t incarnation)
 {
-    if (node->lives[rank] != 0 && node->lives[rank] != incarnation) {
-        note_ended(node, rank);
-    }
     node->lives[rank] = incarnation;
     regions_alive(node->regions, rank, incarnation);
 }
@@ -606,8 +580,7 @@ static struct memory *memory_at(const struct region_place *place, uint32_t name,
 /* It says who made it. */
 static struct region_window new_window(const struct node *node)
 {
-    return (struct region_window){.address = ++world.last_window,
-                                  .key = (uint32_t)node->incarnation};
+    return (struct region_window){.address = ++world.last_window, .key = node->incarnation};
 }
 
 static nigh_status carry_out(struct node *node, const struct act *todo)
@@ -1012,6 +985,7 @@ static void begin_node(uint32_t self)
                                               .passed = passed}};
 
     *node = (struct node){.incarnation = config.incarnation};
+    node->lives[self] = config.incarnation;
     assert_int_equal(regions_create(&config, &node->regions), NIGH_OK);
 }
 
@@ -1620,7 +1594,7 @@ static nigh_status say_where(uint32_t node)
         (struct region_geometry){.size_bytes = CHUNK_BYTES, .chunk_bytes = CHUNK_BYTES};
     says->chunk_count = 1;
     says->chunks[0] =
-        (struct region_chunk){.node = node, .handle = {.address = 1, .key = 1}, .since = version};
+        (struct region_chunk){.node = node, .incarnation = 1, .handle = {.address = 1, .key = 1}};
     (void)name_at(0, 0, says->name);
     says->name_bytes = (uint8_t)strlen(says->name);
     count = region_letter_encode(&message, says->name, says->name_bytes, bytes);
