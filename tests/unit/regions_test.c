@@ -1461,23 +1461,31 @@ static void words_are_linearizable(void **state)
 
 /* ---- two nodes ------------------------------------------------------------ */
 
-static void begin_two(uint32_t room)
+static void begin_some(uint32_t count, uint32_t room)
 {
     memset(&world, 0, sizeof world);
     world.names = room;
     world.random = support_seed();
     world.is_static = true;
-    region_set_add(&world.views[1], 0);
-    region_set_add(&world.views[1], 1);
+    for (uint32_t n = 0; n < count; n++) {
+        region_set_add(&world.views[1], n);
+    }
     world.views[2] = world.views[1];
     world.epoch = 1;
-    for (uint32_t n = 0; n < 2; n++) {
+    for (uint32_t n = 0; n < count; n++) {
         begin_node(n);
         adopt(n);
         set_lease(n, true);
+        for (uint32_t other = 0; other < n; other++) {
+            join_link(n, other);
+        }
     }
-    join_link(0, 1);
     come_to_rest();
+}
+
+static void begin_two(uint32_t room)
+{
+    begin_some(2, room);
 }
 
 static void end_two(void)
@@ -1706,32 +1714,47 @@ static void names_have_a_bound(void **state)
     end_two();
 }
 
-static void begin_reading(struct region *region)
+static void begin_reading(uint32_t self, struct region *region)
 {
-    world.ops[0] = (struct operation){.is_used = true, .op.op.length_bytes = 1};
+    world.ops[0] = (struct operation){.is_used = true, .node = self, .op.op.length_bytes = 1};
     regions_begin(region, &world.ops[0].op);
+}
+
+/* One of those that acts are of, whose home is node 0. */
+static const char *name_of_first(void)
+{
+    const char *name = names[0];
+
+    for (uint32_t n = 1; home_in(1, regions_hash(name, (uint32_t)strlen(name))) != 0; n++) {
+        assert_true(n < NAMES);
+        name = names[n];
+    }
+    return name;
+}
+
+/* Of a chunk at node 1; memory may lack. */
+static void create(const char *name)
+{
+    do {
+        begin_asking(&world.asks[0], name);
+        come_to_rest();
+    } while (world.answer == NIGH_OUT_OF_MEMORY);
+    assert_int_equal(world.answer, NIGH_OK);
 }
 
 /* A mapper meets the process that came after a holder before it has heard from the home. */
 static void handles_go_with_the_incarnation(void **state)
 {
     struct region *region;
-    const char *name = names[0];
+    const char *name;
 
     (void)state;
     begin_two(16);
-    for (uint32_t n = 1; home_in(1, regions_hash(name, (uint32_t)strlen(name))) != 0; n++) {
-        assert_true(n < NAMES);
-        name = names[n];
-    }
-    do { /* memory may lack */
-        begin_asking(&world.asks[0], name);
-        come_to_rest();
-    } while (world.answer == NIGH_OUT_OF_MEMORY);
-    assert_int_equal(world.answer, NIGH_OK);
+    name = name_of_first();
+    create(name);
     assert_int_equal(regions_open(world.nodes[0].regions, name, (uint32_t)strlen(name), &region),
                      NIGH_OK);
-    begin_reading(region);
+    begin_reading(0, region);
     come_to_rest();
     assert_int_equal(world.answer, NIGH_OK);
     kill_node(1);
@@ -1739,13 +1762,45 @@ static void handles_go_with_the_incarnation(void **state)
     adopt(1);
     set_lease(1, true);
     join_link(0, 1);
-    begin_reading(region);
+    begin_reading(0, region);
     assert_true(world.ops[0].is_used);
     assert_int_equal(world.ops[0].post_count, 0);
     come_to_rest();
     assert_false(world.ops[0].is_used);
     assert_int_equal(world.answer, NIGH_PEER_LOST);
     end_two();
+}
+
+/* A mapper hears of a chunk of a holder's next life from the home, before it hears that the one
+ * that it knows has ended. */
+static void what_the_next_life_made_is_there(void **state)
+{
+    const char *name;
+    struct region *region;
+
+    (void)state;
+    begin_some(3, 16);
+    name = name_of_first();
+    kill_node(1);
+    begin_node(1);
+    adopt(1);
+    set_lease(1, true);
+    join_link(0, 1);
+    come_to_rest();
+    create(name);
+    assert_int_equal(regions_open(world.nodes[2].regions, name, (uint32_t)strlen(name), &region),
+                     NIGH_OK);
+    begin_reading(2, region);
+    come_to_rest();
+    assert_int_equal(world.answer, NIGH_PEER_LOST); /* there is no link to it */
+    join_link(1, 2);
+    begin_reading(2, region);
+    assert_int_equal(world.ops[0].post_count, 1);
+    come_to_rest();
+    assert_false(world.ops[0].is_used);
+    assert_int_equal(world.answer, NIGH_OK);
+    end_two();
+    kill_node(2);
 }
 
 static bool all_have(const struct held *held, uint32_t count)
@@ -1854,6 +1909,7 @@ int main(void)
         cmocka_unit_test(what_takes_a_place_behind_a_walk_is_told),
         cmocka_unit_test(names_have_a_bound),
         cmocka_unit_test(handles_go_with_the_incarnation),
+        cmocka_unit_test(what_the_next_life_made_is_there),
         cmocka_unit_test(more_locks_than_letters_are_claimed),
         cmocka_unit_test(a_full_node_says_so),
         cmocka_unit_test(what_is_promised_is_kept),
