@@ -86,9 +86,10 @@ static bool has_ended(const struct region_mapping *mapping, const struct region_
 
 bool region_mapping_has(const struct region_mapping *mapping, uint32_t chunk)
 {
-    const struct region_chunk *where = &mapping->config.now->chunks[chunk];
+    const struct region_descriptor *now = mapping->config.now;
 
-    return !region_window_is_none(where->handle) && !has_ended(mapping, where);
+    return chunk < now->chunk_count && !region_window_is_none(now->chunks[chunk].handle) &&
+           !has_ended(mapping, &now->chunks[chunk]);
 }
 
 static void post_piece(struct region_mapping *mapping, struct region_op *op, uint32_t chunk)

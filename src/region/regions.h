@@ -206,6 +206,9 @@ const struct region_descriptor *region_known(const struct region *region);
 const char *region_name(const struct region *region, uint32_t *name_bytes);
 /* Where a chunk is, by what is known, and what opens it. False: not known, or not to be gone by. */
 bool region_place(const struct region *region, uint32_t chunk, struct region_place *place);
+/* Whether what is known is so still: else what waits, and was to go there, is refused (NIGH_STALE).
+ */
+bool region_is_at(const struct region *region, uint32_t chunk, const struct region_place *place);
 /* A name that has a machine here, for region_data; NULL: it has none. */
 struct region *regions_look(struct regions *regions, const char *name, uint32_t name_bytes);
 /* It was freed, or another has its name. */

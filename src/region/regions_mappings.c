@@ -174,12 +174,19 @@ bool region_place(const struct region *region, uint32_t chunk, struct region_pla
     const struct region_mapping *mapping = region->mapping;
     const struct region_descriptor *now = mapping->config.now;
 
-    if (mapping->is_gone || chunk >= now->chunk_count || now->chunks[chunk].node == REGION_NOBODY ||
-        !region_mapping_has(mapping, chunk))
+    if (mapping->is_gone || !region_mapping_has(mapping, chunk))
         return false;
     *place =
         (struct region_place){.node = now->chunks[chunk].node, .handle = now->chunks[chunk].handle};
     return true;
+}
+
+bool region_is_at(const struct region *region, uint32_t chunk, const struct region_place *place)
+{
+    const struct region_descriptor *now = region->mapping->config.now;
+
+    return region_mapping_has(region->mapping, chunk) && now->chunks[chunk].node == place->node &&
+           region_window_equal(now->chunks[chunk].handle, place->handle);
 }
 
 struct region *regions_look(struct regions *regions, const char *name, uint32_t name_bytes)

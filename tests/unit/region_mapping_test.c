@@ -408,8 +408,7 @@ static void what_is_lost_is_said(void **state)
     struct region_op op;
 
     (void)state;
-    descriptor->chunks[1].node = REGION_NOBODY;
-    descriptor->chunks[1].handle = REGION_NO_WINDOW;
+    region_chunk_lose(&descriptor->chunks[1]);
     descriptor->chunks[2].handle = REGION_NO_WINDOW; /* its holder has no lease */
     region_mapping_home(&world.mapping, HOME);
     tell(NIGH_OK);

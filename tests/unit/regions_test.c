@@ -1745,6 +1745,7 @@ static void create(const char *name)
 /* A mapper meets the process that came after a holder before it has heard from the home. */
 static void handles_go_with_the_incarnation(void **state)
 {
+    struct region_place place;
     struct region *region;
     const char *name;
 
@@ -1757,11 +1758,15 @@ static void handles_go_with_the_incarnation(void **state)
     begin_reading(0, region);
     come_to_rest();
     assert_int_equal(world.answer, NIGH_OK);
+    assert_true(region_place(region, 0, &place));
+    assert_true(region_is_at(region, 0, &place)); /* what waits for a link may be presented */
     kill_node(1);
     begin_node(1);
     adopt(1);
     set_lease(1, true);
+    assert_true(region_is_at(region, 0, &place));
     join_link(0, 1);
+    assert_false(region_is_at(region, 0, &place));
     begin_reading(0, region);
     assert_true(world.ops[0].is_used);
     assert_int_equal(world.ops[0].post_count, 0);
