@@ -57,8 +57,8 @@ struct regions_peer {
     bool has_lost;        /* a letter since the walk began: it begins again */
     bool is_dead;         /* for this node, whatever the view says */
     bool has_told;        /* what it holds, in this epoch */
+    uint32_t incarnation; /* 0: never seen */
     uint64_t epoch;       /* by which it goes, as it said; 0: it has not */
-    uint64_t incarnation; /* 0: never seen */
 };
 
 struct regions {

@@ -70,8 +70,7 @@ static inline const struct region_descriptor *region_say_descriptor(struct regio
     for (uint32_t n = 0; n < made->chunk_count; n++) {
         made->chunks[n].node = 1 + region_say_below(say, 2);
         made->chunks[n].handle.address = region_say_below(say, 3);
-        made->chunks[n].since = made->version;
-        made->chunks[n].since.counter = 1;
+        made->chunks[n].incarnation = 6 + region_say_below(say, 3);
     }
     return region_descriptor_is_valid(made) ? made : NULL;
 }

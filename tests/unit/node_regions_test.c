@@ -2121,10 +2121,33 @@ static struct {
     struct turns_seat seats[SLOTS * (ROUND + 1) * QOS_CLASSES], *seats_before;
     uint32_t asked_pushes[SLOTS * ROUND], *asked_before;
     struct region_chunk chunks_before[ROUND];
+    struct regions_peer members[ROUND], *members_before; /* as regions know them */
     struct fabric_memory *memory;
     uint8_t bytes[4096];
     uint8_t *kept; /* buffers */
 } around;
+
+/* Of the members that regions know only the node itself has anything to say. */
+static void know_members(struct regions_peer *members)
+{
+    struct regions *regions = lane->regions->regions;
+    struct regions_peer *before = &regions->peers[0];
+    bool is_busy = list_is_linked(&before->link);
+    struct list_node *node;
+
+    if (is_busy) {
+        list_remove(&before->link);
+    }
+    members[0] = *before;
+    list_init(&members[0].letters);
+    while ((node = list_pop_front(&before->letters)) != NULL) {
+        list_push_back(&members[0].letters, node);
+    }
+    if (is_busy) {
+        list_push_back(&regions->busy, &members[0].link);
+    }
+    regions->peers = members;
+}
 
 /* Also where it is away no more. */
 static void round_end(void)
@@ -2146,6 +2169,7 @@ static void round_end(void)
     for (uint32_t n = 0; n < ROUND; n++) {
         *chunk_of(round_names[n]) = around.chunks_before[n];
     }
+    know_members(around.members_before);
     fabric_memory_deregister(linked.there.fabric, around.memory);
     link_end();
 }
@@ -2168,9 +2192,12 @@ static void round_begin(void)
             fabric_memory_remote(linked.there.fabric, around.memory, around.bytes);
 
         around.chunks_before[n] = *chunk;
+        around.members[n].incarnation = chunk->incarnation;
         chunk->node = n;
         chunk->handle = (struct region_window){.address = remote.address, .key = remote.key};
     }
+    around.members_before = at->regions->peers;
+    know_members(around.members);
     for (uint32_t n = 0; n <= ROUND; n++) {
         for (uint32_t class = 0; class < QOS_CLASSES; class ++) {
             qos_window_init(&around.peers[n].windows[class], LIMIT_QOS_WINDOW);
