@@ -6,7 +6,11 @@
  *
  * A barrier is there as long as somebody takes part in it; one of whose parties died is broken for
  * those that are left. What goes up is all that there is to say, so it can be said again at any
- * time. No I/O, no clock; one lane.
+ * time.
+ *
+ * Who is new is counted in a round that had not passed as it arrived: its node asks the home, up
+ * the tree, by a number that never comes again, and nothing is looked at that is said to who asked
+ * before. No I/O, no clock; one lane.
  */
 #ifndef REGION_BARRIER_H
 #define REGION_BARRIER_H
@@ -20,11 +24,14 @@ struct region_barrier;
 struct region_party {
     struct list_node link;
     struct region_barrier *barrier; /* NULL: it takes part in none */
+    uint64_t ask;     /* 0: an arrival of it was counted; else the ask by which the next one is */
+    uint32_t parties; /* as it said as it arrived */
     bool waits;
 };
 
 struct region_barrier_shell {
     void *context;
+    uint64_t *asks; /* the last number of an ask; of all machines that others take for one node's */
     /* None calls the machine. */
     void (*send)(void *context, const struct region_message *message);
     /* It waits no longer: NIGH_OK: all have arrived; NIGH_PEER_LOST: a party died; NIGH_INVALID:

@@ -13,7 +13,7 @@ void barrier_tell_home(struct region_barriers *barriers, struct region_barrier *
                                      .base = barrier->birth,
                                      .barrier = {.number = barrier->number,
                                                  .latest = barrier_latest_round(barrier),
-                                                 .is_part = !list_empty(&barrier->members),
+                                                 .is_part = barrier_has_parties(barrier),
                                                  .is_broken = barrier->is_broken},
                                      .ranks = barrier->before};
 
@@ -87,9 +87,9 @@ void barrier_forget_before(struct region_barrier *barrier)
 }
 
 /* Whoever took part is known to live, as the home heard it from itself, or to be dead. */
-static void forget_if_noted(struct region_barrier *barrier)
+static void forget_if_noted(struct region_barrier *barrier, bool is_broken)
 {
-    if (barrier->is_noted && (barrier->is_broken || region_set_is_empty(&barrier->unseen))) {
+    if (barrier->is_noted && (is_broken || region_set_is_empty(&barrier->unseen))) {
         barrier_forget_before(barrier);
     }
 }
@@ -117,7 +117,7 @@ static void keep_for_next(const struct region_barriers *barriers, struct region_
     barrier->told = REGION_NOBODY;
     barrier->is_owed = true;
     barrier->is_taker = barrier->is_noted = false;
-    if (list_empty(&barrier->members)) {
+    if (!barrier_has_parties(barrier)) {
         barrier->round = 0; /* who arrives here asks */
     }
 }
@@ -238,14 +238,12 @@ void barrier_take_noted(struct region_barriers *barriers, const struct region_me
     }
     if (barrier->is_owed && !barrier->is_noted) {
         hear_noted(barriers, barrier, message);
-    } else if (list_empty(&barrier->members)) {
+    } else if (!barrier_has_parties(barrier)) {
         say_nobody_takes_part(barriers, &message->base, word->number);
     } else {
         barrier->is_taker = true; /* of who took part before, perhaps, and left */
     }
-    barrier_hear_from_above(barriers, barrier, message);
-    forget_if_noted(barrier);
-    barrier_tell_children(barriers, barrier, NIGH_OK); /* who asked meanwhile */
+    forget_if_noted(barrier, word->is_broken);
     barrier_go_on(barriers, barrier);
 }
 
@@ -288,7 +286,7 @@ static void link_home(struct region_barriers *barriers, struct region_barrier *b
     }
     if (region_set_has(&barrier->unseen, rank)) {
         region_set_remove(&barrier->unseen, rank);
-        forget_if_noted(barrier);
+        forget_if_noted(barrier, barrier->is_broken);
     }
 }
 

@@ -89,8 +89,11 @@ void regions_place_barriers(struct region *region)
 
 nigh_status regions_need_barriers(struct region *region)
 {
-    struct region_barrier_shell shell = {
-        .context = region, .send = regions_send, .passed = passed, .is_alive = is_alive};
+    struct region_barrier_shell shell = {.context = region,
+                                         .asks = &region->regions->asks,
+                                         .send = regions_send,
+                                         .passed = passed,
+                                         .is_alive = is_alive};
 
     if (region->barriers == NULL) {
         region->barriers = malloc(sizeof(*region->barriers));

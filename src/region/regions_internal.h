@@ -71,6 +71,7 @@ struct regions {
     uint64_t epoch;
     struct region_set members; /* of the view */
     uint64_t counter;          /* of versions, above all that a home here has used */
+    uint64_t asks;             /* of barriers, the last number; names come and go */
     bool has_lease;
     struct regions_peer *peers; /* by rank; of this node itself, too */
     struct list busy;
