@@ -171,6 +171,9 @@ bool barrier_drop_if_over(struct region_barriers *barriers, struct region_barrie
     if (is_of_use(barrier)) {
         return false;
     }
+    if (barriers->is_root) {
+        *barriers->shell.rounds = max_u64(*barriers->shell.rounds, barrier_latest_round(barrier));
+    }
     list_remove(&barrier->link);
     barriers->count--;
     free(barrier);
@@ -255,6 +258,7 @@ nigh_status barrier_get(struct region_barriers *barriers, const struct region_ve
         barrier->birth = *birth;
         barrier->number = number;
         barrier->told = REGION_NOBODY;
+        barrier->round = barriers->knows_all ? barrier_first_round(barriers) : 0;
         list_init(&barrier->members);
         list_init(&barrier->children);
         list_init(&barrier->newcomers);
@@ -390,9 +394,6 @@ void barrier_go_on(struct region_barriers *barriers, struct region_barrier *barr
     }
     if (!barriers->may_pass || barrier->is_broken) {
         return;
-    }
-    if (barrier->round == 0) {
-        barrier_adopt(barriers, barrier, max_u64(barrier_latest_round(barrier), 1));
     }
     while (barrier->asked != barrier->answered) {
         take_answer(barriers, barrier);

@@ -31,7 +31,8 @@ struct region_party {
 
 struct region_barrier_shell {
     void *context;
-    uint64_t *asks; /* the last number of an ask; of all machines that others take for one node's */
+    uint64_t *asks;   /* of this node, whatever regions come and go: the last number */
+    uint64_t *rounds; /* of this region, while its home is here: the latest of barriers that went */
     /* None calls the machine. */
     void (*send)(void *context, const struct region_message *message);
     /* It waits no longer: NIGH_OK: all have arrived; NIGH_PEER_LOST: a party died; NIGH_INVALID:
@@ -47,7 +48,8 @@ struct region_barriers {
     uint32_t parent; /* REGION_NOBODY: none, or not known */
     uint32_t home;   /* the same; of the view */
     bool is_root;
-    bool may_pass; /* the root: there is the region, of: */
+    bool knows_all; /* the root: what was known of views before; whatever comes is new */
+    bool may_pass;  /* the root: there is the region, of: */
     struct region_version birth;
     struct region_barrier_shell shell;
 };
@@ -86,8 +88,10 @@ void region_barriers_link(struct region_barriers *barriers, uint32_t rank);
 void region_barriers_unlink(struct region_barriers *barriers, uint32_t rank);
 void region_barriers_dead(struct region_barriers *barriers, uint32_t rank);
 
-/* Of the root: whether barriers may pass, of the region of this birth; others have none. All who
- * live in this view have told it what they know. */
+/* Of the root: all who live in this view have told it what they know; what comes is new. */
+void region_barriers_know(struct region_barriers *barriers);
+/* Of the root that knows all: whether barriers may pass, of the region of this birth; others have
+ * none. */
 void region_barriers_open(struct region_barriers *barriers, const struct region_version *birth);
 void region_barriers_shut(struct region_barriers *barriers);
 

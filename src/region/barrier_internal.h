@@ -56,6 +56,12 @@ static inline bool barrier_is_in_tree(const struct region_barrier *barrier)
     return barrier_has_parties(barrier) || !list_empty(&barrier->children);
 }
 
+/* Whatever is still said of a barrier of this number that went is of rounds before this. */
+static inline uint64_t barrier_first_round(const struct region_barriers *barriers)
+{
+    return *barriers->shell.rounds + 1;
+}
+
 /* ---- barrier.c ------------------------------------------------------------ */
 
 void barrier_send(struct region_barriers *barriers, const struct region_version *birth,

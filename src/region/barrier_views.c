@@ -128,6 +128,7 @@ static void keep_for_next(const struct region_barriers *barriers, struct region_
 static void note(struct region_barriers *barriers, struct region_barrier *barrier)
 {
     struct region_set owing = barrier->owing;
+    uint64_t latest = barrier_latest_round(barrier);
 
     REGION_SET_FOREACH(rank, &barrier->before)
     {
@@ -137,7 +138,7 @@ static void note(struct region_barriers *barriers, struct region_barrier *barrie
     }
     barrier_forget_before(barrier);
     if (barrier->round == 0) {
-        barrier_adopt(barriers, barrier, max_u64(barrier_latest_round(barrier), 1));
+        barrier_adopt(barriers, barrier, latest == 0 ? barrier_first_round(barriers) : latest);
     }
     REGION_SET_FOREACH(rank, &owing)
     {
@@ -265,7 +266,7 @@ void region_barriers_place(struct region_barriers *barriers, uint32_t parent, ui
     barriers->parent = parent;
     barriers->home = home;
     barriers->is_root = is_root;
-    barriers->may_pass = false;
+    barriers->may_pass = barriers->knows_all = false;
     LIST_FOREACH_SAFE(at, &barriers->all)
     {
         barrier_go_on(barriers, container_of(at, struct region_barrier, link));
@@ -341,6 +342,11 @@ void region_barriers_dead(struct region_barriers *barriers, uint32_t rank)
         }
         barrier_go_on(barriers, barrier);
     }
+}
+
+void region_barriers_know(struct region_barriers *barriers)
+{
+    barriers->knows_all = barriers->is_root;
 }
 
 void region_barriers_open(struct region_barriers *barriers, const struct region_version *birth)

@@ -30,6 +30,7 @@ struct region {
     struct region_lock_node *locks;     /* beside the mapping, with the first lock */
     struct region_lock_home *lock_home; /* beside the home, with the first claim */
     struct region_barriers *barriers;   /* while somebody, here or below, takes part in one */
+    uint64_t rounds;                    /* the latest of those that went, while the home is here */
     struct list_node holding;           /* of homes that wait for mappers to stand still */
     bool holds_long;                    /* since before regions_held was called last */
     uint8_t name_bytes;
