@@ -165,7 +165,7 @@ bool barrier_drop_if_over(struct region_barriers *barriers, struct region_barrie
         barrier->answered = barrier->asked;
     }
     if (!barrier_is_in_tree(barrier) && !barriers->is_root) {
-        barrier->heard = barrier->is_noted ? 0 : barrier_latest_round(barrier);
+        barrier->heard = barrier_latest_round(barrier);
         barrier->round = 0; /* who arrives here from now on hears of it */
     }
     if (is_of_use(barrier)) {

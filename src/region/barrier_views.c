@@ -206,7 +206,7 @@ nigh_status barrier_take_known(struct region_barriers *barriers,
 }
 
 /* Whether the home knows all that is known here: of what was told before more became known it does
- * not. What is told of later rounds is of parties that came later. */
+ * not. The round of NOTED is no answer to an ask. */
 static void hear_noted(struct region_barriers *barriers, struct region_barrier *barrier,
                        const struct region_message *message)
 {
@@ -214,9 +214,7 @@ static void hear_noted(struct region_barriers *barriers, struct region_barrier *
 
     barrier->is_noted =
         (word->is_broken || !barrier->is_broken) && word->round >= barrier_latest_round(barrier);
-    if (barrier->is_noted) {
-        barrier->heard = 0;
-    } else {
+    if (!barrier->is_noted) {
         barrier_tell_home(barriers, barrier);
     }
 }

@@ -937,6 +937,25 @@ static void what_was_noted_of_a_round_is_not_of_who_comes_later(void **state)
     all_leave_and_others_come();
 }
 
+static void what_was_noted_of_a_death_is_not_of_who_comes_later(void **state)
+{
+    (void)state;
+    begin_at(0, 3, 4);
+    for (uint32_t n = 0; n < 3; n++) {
+        arrive(&world.members[n], 9, 4);
+    }
+    deliver_all();
+    place_all();
+    open_root();
+    deliver_all();
+    world.members[2].waits = false;
+    region_barrier_leave(&world.nodes[4], &world.members[2].party, true);
+    deliver_all();
+    assert_int_equal(world.members[1].status, NIGH_PEER_LOST);
+    break_link(0, 3);
+    all_leave_and_others_come();
+}
+
 /* A node keeps what it knows as it does not hear that the home has noted it; all leave meanwhile,
  * and others come. */
 static void what_was_known_of_a_round_is_not_of_who_comes_later(void **state)
@@ -1052,6 +1071,7 @@ int main(void)
         cmocka_unit_test(what_was_said_of_a_round_is_not_of_who_comes_later),
         cmocka_unit_test(what_was_said_of_a_death_is_not_of_who_comes_later),
         cmocka_unit_test(what_was_noted_of_a_round_is_not_of_who_comes_later),
+        cmocka_unit_test(what_was_noted_of_a_death_is_not_of_who_comes_later),
         cmocka_unit_test(what_was_known_of_a_round_is_not_of_who_comes_later),
         cmocka_unit_test(they_agree_on_how_many_they_are),
         cmocka_unit_test(a_region_that_is_freed_has_no_barriers),
