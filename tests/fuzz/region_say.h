@@ -114,6 +114,11 @@ static inline size_t region_say(struct region_say *say, const char *name,
         message.barrier.count = region_say_below(say, 4);
         message.barrier.parties = region_say_below(say, 4);
         message.barrier.is_part = region_say_below(say, 4) != 0;
+        message.barrier.ask = message.barrier.is_part ? 1 + message.change.counter : 0;
+    }
+    if (message.kind == REGION_PASSED) {
+        message.barrier.ask = 1 + message.change.counter; /* inputs stay what they are */
+        message.barrier.is_answer = message.barrier.round > 1;
     }
     if (message.kind == REGION_KNOWN) {
         message.barrier.latest = message.barrier.round;
