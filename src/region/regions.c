@@ -297,6 +297,7 @@ void regions_dead(struct regions *regions, uint32_t rank)
     NIGH_ASSERT(rank != regions->config.self);
     regions_link(regions, rank, false);
     peer->is_dead = true;
+    peer->ended = max_u32(peer->ended, peer->incarnation);
     peer->has_told = false;
     break_barriers(regions, rank);
     REGIONS_FOREACH(region, regions)

@@ -107,7 +107,7 @@ void regions_view(struct regions *regions, uint64_t epoch, const struct region_s
 void regions_lease(struct regions *regions, bool has_lease);
 
 /* A member of this incarnation, not 0, is there, before its link is; another than before, whose
- * number is greater: that one is dead. */
+ * number is lower where a clock went back: that one is dead. */
 void regions_alive(struct regions *regions, uint32_t rank, uint32_t incarnation);
 /* The incarnation that was there last has ended, with all that it had. */
 void regions_dead(struct regions *regions, uint32_t rank);

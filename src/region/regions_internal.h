@@ -59,6 +59,7 @@ struct regions_peer {
     bool is_dead;         /* for this node, whatever the view says */
     bool has_told;        /* what it holds, in this epoch */
     uint32_t incarnation; /* 0: never seen */
+    uint32_t ended;       /* the greatest of those that have; lower ones may live */
     uint64_t epoch;       /* by which it goes, as it said; 0: it has not */
 };
 

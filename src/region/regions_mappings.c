@@ -32,13 +32,17 @@ static void ended(void *context, struct region_op *op, nigh_status status)
     regions_shell_of(region)->ended(regions_shell_of(region)->context, op_of(op), status);
 }
 
-/* The numbers of a node's incarnations grow. */
+/* The numbers of a node's incarnations grow, but where its clock went back. One that was not met
+ * yet, and is below one that has ended, counts as ended until it is met: the home is asked then. */
 static bool has_ended(void *context, uint32_t node, uint32_t incarnation)
 {
     const struct region *region = context;
     const struct regions_peer *peer = &region->regions->peers[node];
 
-    return incarnation < peer->incarnation || (incarnation == peer->incarnation && peer->is_dead);
+    if (incarnation == peer->incarnation) {
+        return peer->is_dead;
+    }
+    return incarnation < peer->incarnation || incarnation <= peer->ended;
 }
 
 static void told(void *context)

@@ -1776,6 +1776,42 @@ static void handles_go_with_the_incarnation(void **state)
     end_two();
 }
 
+/* So it is where the next one has a lower number: its clock went back. */
+static void handles_go_with_an_incarnation_of_any_number(void **state)
+{
+    struct region_place place;
+    struct region *region;
+    const char *name;
+    uint32_t before;
+
+    (void)state;
+    begin_two(16);
+    name = name_of_first();
+    create(name);
+    assert_int_equal(regions_open(world.nodes[0].regions, name, (uint32_t)strlen(name), &region),
+                     NIGH_OK);
+    begin_reading(0, region);
+    come_to_rest();
+    assert_int_equal(world.answer, NIGH_OK);
+    assert_true(region_place(region, 0, &place));
+    before = world.nodes[1].incarnation;
+    kill_node(1);
+    world.last_incarnation = 0;
+    begin_node(1);
+    assert_true(world.nodes[1].incarnation < before);
+    adopt(1);
+    set_lease(1, true);
+    join_link(0, 1);
+    assert_false(region_is_at(region, 0, &place));
+    begin_reading(0, region);
+    assert_true(world.ops[0].is_used);
+    assert_int_equal(world.ops[0].post_count, 0);
+    come_to_rest();
+    assert_false(world.ops[0].is_used);
+    assert_int_equal(world.answer, NIGH_PEER_LOST);
+    end_two();
+}
+
 /* A mapper hears of a chunk of a holder's next life from the home, before it hears that the one
  * that it knows has ended. */
 static void what_the_next_life_made_is_there(void **state)
@@ -1801,6 +1837,37 @@ static void what_the_next_life_made_is_there(void **state)
     join_link(1, 2);
     begin_reading(2, region);
     assert_int_equal(world.ops[0].post_count, 1);
+    come_to_rest();
+    assert_false(world.ops[0].is_used);
+    assert_int_equal(world.answer, NIGH_OK);
+    end_two();
+    kill_node(2);
+}
+
+/* So it is of a lower number: operations wait until the node is met. */
+static void what_a_life_of_a_lower_number_made_is_there(void **state)
+{
+    const char *name;
+    struct region *region;
+
+    (void)state;
+    begin_some(3, 16);
+    name = name_of_first();
+    kill_node(1);
+    world.last_incarnation = 0;
+    begin_node(1);
+    adopt(1);
+    set_lease(1, true);
+    join_link(0, 1);
+    come_to_rest();
+    create(name);
+    assert_int_equal(regions_open(world.nodes[2].regions, name, (uint32_t)strlen(name), &region),
+                     NIGH_OK);
+    begin_reading(2, region);
+    come_to_rest();
+    assert_true(world.ops[0].is_used);
+    assert_int_equal(world.ops[0].post_count, 0);
+    join_link(1, 2);
     come_to_rest();
     assert_false(world.ops[0].is_used);
     assert_int_equal(world.answer, NIGH_OK);
@@ -1914,7 +1981,9 @@ int main(void)
         cmocka_unit_test(what_takes_a_place_behind_a_walk_is_told),
         cmocka_unit_test(names_have_a_bound),
         cmocka_unit_test(handles_go_with_the_incarnation),
+        cmocka_unit_test(handles_go_with_an_incarnation_of_any_number),
         cmocka_unit_test(what_the_next_life_made_is_there),
+        cmocka_unit_test(what_a_life_of_a_lower_number_made_is_there),
         cmocka_unit_test(more_locks_than_letters_are_claimed),
         cmocka_unit_test(a_full_node_says_so),
         cmocka_unit_test(what_is_promised_is_kept),
