@@ -331,10 +331,11 @@ typedef enum nigh_region_mode {
  * of each node in turn, and readers do not pass a writer that waits.
  *
  * A lock that others wait for is handed on when its holder lets go, its process ends or its node
- * dies; and `term_us` after somebody began to wait (0: not for that), though the holder stand
- * still. Then all that is done with the handle ends NIGH_LOCK_LOST, and what was written with it
- * has landed, or never will: nobody who was only paused writes after the next has the lock. The
- * region is open for as long as one of its handles is.
+ * dies; and its holder loses it `term_us` after somebody began to wait (0: not for that), though it
+ * stand still, and though that one has given up meanwhile: what was asked for once is not taken
+ * back. Then all that is done with the handle ends NIGH_LOCK_LOST, and what was written with it has
+ * landed, or never will: nobody who was only paused writes after the next has the lock. The region
+ * is open for as long as one of its handles is.
  *
  * NIGH_TIMEOUT: with a timeout of 0 always, though nobody have it: a lock asks its home;
  * NIGH_DENIED: the handle was not opened for what the mode takes; NIGH_NOT_FOUND: the
@@ -347,10 +348,11 @@ NIGH_API nigh_status nigh_region_lock(nigh_region *region, uint64_t number, nigh
                                       uint64_t term_us, uint64_t timeout_us, nigh_region **held);
 
 /* Lets go, and closes the handle, whatever is returned but NIGH_INVALID (it is none that
- * nigh_region_lock gave, and stays open): nothing of it is under way. NIGH_LOCK_LOST: it was handed
- * on before; NIGH_CLOSED: it went with a connection; NIGH_TIMEOUT: the node says nothing for
- * seconds, and lets go when it goes on; if all that time 248 submissions of the client were under
- * way at it, it is told so as soon as something else is done with the client. */
+ * nigh_region_lock gave, and stays open): nothing of it is under way. NIGH_LOCK_LOST: its term was
+ * over before, as others had asked for it, or the region was freed; NIGH_CLOSED: it went with a
+ * connection; NIGH_TIMEOUT: the node says nothing for seconds, and lets go when it goes on; if all
+ * that time 248 submissions of the client were under way at it, it is told so as soon as something
+ * else is done with the client. */
 NIGH_API nigh_status nigh_region_unlock(nigh_region *held);
 
 /*
