@@ -407,9 +407,11 @@ typedef enum nigh_region_whose {
 /*
  * Gives rights, and takes some; in this order where both say one. When it has returned NIGH_OK what
  * was taken is over, also for handles that are open, and what they began does not land afterwards,
- * however long a node stood still. `user`: a uid, for NIGH_REGION_USER. NIGH_DENIED: no master;
- * NIGH_INVALID: no such rights, the owner's, or `user` is -1, which nobody is; NIGH_LIMIT: 16 users
- * have rights of their own.
+ * however long a node stood still. A handle stays open, though nothing is left of its rights: data,
+ * locks and changes are refused (NIGH_DENIED), and it tells still what the region is like
+ * (nigh_region_stat; and events, that its size changed, or that it was freed). `user`: a uid, for
+ * NIGH_REGION_USER. NIGH_DENIED: no master; NIGH_INVALID: no such rights, the owner's, or `user` is
+ * -1, which nobody is; NIGH_LIMIT: 16 users have rights of their own.
  *
  * This and what follows: NIGH_NOT_FOUND: it was freed; NIGH_OVERLOADED: 8 changes of it wait;
  * NIGH_NO_QUORUM, NIGH_BUSY, NIGH_TIMEOUT, NIGH_PEER_LOST: it may have happened.
