@@ -92,13 +92,14 @@ typedef struct nigh_region_spec {
 
 /*
  * Creates a region, its bytes zero, owned by the client's uid, and opens it for all. NIGH_EXISTS;
- * NIGH_INVALID: a name, size or rank that cannot be; NIGH_LIMIT: more than NIGH_REGION_CHUNKS, or
- * regions of a node; NIGH_OUT_OF_MEMORY: a node has not so much left of its --region-memory;
- * NIGH_PEER_LOST: a node that was to have some is not there; NIGH_NO_QUORUM; NIGH_BUSY: the members
- * have just changed, and the region may be there or not; NIGH_TIMEOUT: likewise; NIGH_DENIED: the
- * client was opened read-only; NIGH_NOT_FOUND: another has freed it
- * already, or NEAR: there is no such region; NIGH_UNSUPPORTED: an older node, or one of a cluster
- * that keeps no state.
+ * NIGH_INVALID: a name or size that cannot be, or a rank beyond those that the cluster has (nighd
+ * --ranks: where it is not said, twice as many as its list names, and at least 8); NIGH_LIMIT: more
+ * than NIGH_REGION_CHUNKS, or regions of a node; NIGH_OUT_OF_MEMORY: a node has not so much left of
+ * its --region-memory; NIGH_PEER_LOST: a node that was to have some is not there, or nobody has
+ * that rank now; NIGH_NO_QUORUM; NIGH_BUSY: the members have just changed, and the region may be
+ * there or not; NIGH_TIMEOUT: likewise; NIGH_DENIED: the client was opened read-only;
+ * NIGH_NOT_FOUND: another has freed it already, or NEAR: there is no such region; NIGH_UNSUPPORTED:
+ * an older node, or one of a cluster that keeps no state.
  */
 NIGH_API nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec,
                                         uint64_t timeout_us, nigh_region **region);
@@ -425,8 +426,9 @@ NIGH_API nigh_status nigh_region_resize(nigh_region *region, uint64_t size, nigh
                                         uint32_t rank, uint64_t timeout_us);
 
 /* Moves a chunk to another node; reads and writes of it wait for as long as the copy takes, and go
- * on there. NIGH_EXISTS: it is there already; NIGH_OUT_OF_MEMORY: that node has no room; NIGH_BUSY:
- * also that a client has it mapped. */
+ * on there. NIGH_INVALID, NIGH_PEER_LOST: of the rank, as of nigh_region_create; NIGH_EXISTS: the
+ * chunk is there already; NIGH_OUT_OF_MEMORY: that node has no room; NIGH_BUSY: also that a client
+ * has it mapped. */
 NIGH_API nigh_status nigh_region_move(nigh_region *region, uint32_t chunk, uint32_t rank,
                                       uint64_t timeout_us);
 
