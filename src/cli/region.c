@@ -305,7 +305,8 @@ int cli_region(struct cli *cli, int argc, char **argv)
     action = argc > optind ? find_action(argv[optind]) : NULL;
     if (action == NULL) {
         return cli_usage(
-            cli, "takes create, ls, stat, read, write, move, chmod, resize or rm, and a NAME%s%s%s",
+            cli,
+            "takes ls, or create, stat, read, write, move, chmod, resize or rm and a NAME%s%s%s",
             argc > optind ? "; not '" : "", argc > optind ? argv[optind] : "",
             argc > optind ? "'" : "");
     }

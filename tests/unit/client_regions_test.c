@@ -1170,7 +1170,7 @@ static void the_handle_of_an_unlock_is_gone_at_once(void **state)
     assert_int_equal(nigh_wait(asked.f.client, &ops[0], WAIT_US), NIGH_OK);
     assert_int_equal(nigh_wait(asked.f.client, &ops[1], WAIT_US), NIGH_LOCK_LOST);
     nigh_client_error(asked.f.client, said, sizeof(said));
-    assert_non_null(strstr(said, "handed on"));
+    assert_non_null(strstr(said, "its term was over"));
     assert_int_equal(nigh_op_status(&ops[2]), NIGH_PENDING);
     nigh_client_close(asked.f.client);
     assert_int_equal(nigh_op_status(&ops[2]), NIGH_CLOSED);

@@ -1293,6 +1293,23 @@ static void who_has_it_open_is_told(void **state)
     echo_hears_regions = 0;
 }
 
+/* What the region is like is no secret from who had it open. */
+static void who_has_no_right_left_looks_at_it_still(void **state)
+{
+    const struct session_region_grant group = {.whose = 1, .take = REGION_READ};
+    uint64_t mine, others, again;
+
+    (void)state;
+    mine = shared_with_another(LIMIT_REGION_UNIT_BYTES, &others);
+    memcpy(memory, &group, sizeof(group));
+    assert_int_equal(ask(0, a_question(SESSION_REGION_GRANT, mine, 0, sizeof(group))).status,
+                     NIGH_OK);
+    assert_int_equal(ask(0, a_grant(mine, 71, 0, REGION_READ | REGION_WRITE)).status, NIGH_OK);
+    assert_int_equal(read_some(2, others, 0, 8), NIGH_DENIED);
+    assert_int_equal(ask(2, a_question(SESSION_REGION_STAT, others, 0, 0)).status, NIGH_OK);
+    assert_int_equal(open_region(2, "r", REGION_READ, &again), NIGH_DENIED);
+}
+
 /* Its home takes nobody more. */
 static void home_is_full(const char *name)
 {
@@ -3397,6 +3414,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_map_is_its_sessions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_brought_needs_a_handle, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_has_it_open_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_has_no_right_left_looks_at_it_still, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_home_that_is_full_frees_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_are_told_in_turns, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_revoke_leaves_who_has_it_mapped_behind, set_up,
