@@ -347,6 +347,8 @@
 #define LIMIT_SPACE_BLOCK_DEFAULT 512
 #define LIMIT_SPACE_NAME_BYTES    47
 #define LIMIT_SPACES              64 /* that a node knows, all of which it takes part in */
+#define LIMIT_SPACE_TOMBSTONES    256 /* births of those that were deleted, kept at each node */
+#define LIMIT_SPACE_MAKES         16  /* of one node to make or delete one, at once */
 #define LIMIT_SESSION_WINDOWS     64 /* of one client: threads that use spaces at the same time */
 #define LIMIT_SPACE_HOLDS         64 /* blocks that one thread holds */
 #define LIMIT_SPACE_LOOK_US       UINT64_C(10000) /* who waits for a lane looks whether it lives */
