@@ -361,6 +361,15 @@
 #define LIMIT_SPACE_MESSAGE       64  /* bytes of a message from one node to another */
 #define LIMIT_SPACE_RECEIVES      128 /* messages of one link on their way to a node: its receives */
 #define LIMIT_SPACE_SENDS         256 /* of one link that have not ended: behind credits, or under way */
+#define LIMIT_SPACE_BLOCKS      (UINT64_C(1) << 30) /* of one space's home at one node */
+#define LIMIT_SPACE_ASKS        256   /* of blocks of one home, that a node has under way */
+#define LIMIT_SPACE_LETTERS     65536 /* messages of a space that wait at a node for room in links */
+#define LIMIT_SPACE_PLACES      16384 /* blocks of a space that somebody waits for at a node */
+#define LIMIT_SPACE_JOBS        256   /* mallocs and frees that a home has under way, */
+#define LIMIT_SPACE_JOBS_EACH   16    /* and of one node */
+#define LIMIT_SPACE_JOB_BLOCKS  1024  /* blocks of these in one turn */
+#define LIMIT_SPACE_RECORDS     64    /* records of a window that are carried out or wait for that */
+#define LIMIT_SPACE_LEAVING     2     /* frames of a set that are given up at once */
 #define LIMIT_SPACE_LOG_BATCH \
     (UINT32_C(1) << 20) /* bytes of a log that are written at once, and of an image */
 #define LIMIT_SPACE_LOG_BYTES_MIN (UINT64_C(64) << 10) /* of each of the two files of a log */

@@ -6,7 +6,7 @@
  *
  * Pure: no I/O, and no clock: who calls it says what time it is. Memory is taken when it is made.
  * What it wants said or done it asks of its shell. One lane; nothing of it is called from inside
- * its shell's functions or an op's end, but space_engine_begin from an op's end.
+ * its shell's functions or an op's end.
  *
  * Who calls what, of a node:
  *
@@ -27,6 +27,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/heap_timer.h"
+#include "base/list.h"
 #include "memory/space_view.h"
 #include "nigh/status.h"
 #include "space/wire.h"
@@ -180,12 +182,11 @@ struct space_op {
     nigh_status status;
     uint64_t value;
     /* The engine's own from here on. */
-    struct space_op *next, *before;
-    struct space_place *place;
-    uint8_t state;
-    bool is_asked; /* an atomic that is under way at its home */
+    struct list_node node;
+    struct timer timer;
+    struct space_spot *place;
     uint32_t ticket;
-    uint32_t in_heap;
+    uint8_t state;
 };
 
 /*

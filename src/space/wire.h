@@ -24,7 +24,7 @@ enum space_wire_kind {
     SPACE_WIRE_TO_CACHE,  /* of one that the receiver caches: enum space_cache_event */
     SPACE_WIRE_ALLOC,     /* operands: bytes, ticket; home memory is wanted */
     SPACE_WIRE_FREE,      /* operands: -, ticket; what lies at the address is freed */
-    SPACE_WIRE_ANSWER,    /* of these two. operands: a status, ticket; the address */
+    SPACE_WIRE_ANSWER, /* of these two, as `event` says. operands: a status, ticket; the address */
     SPACE_WIRE_KINDS,
     /* From here on they are the node's own, not an engine's: of what spaces there are. Only `kind`,
      * and that they have 64 bytes, is as here. */
@@ -36,6 +36,9 @@ enum space_wire_kind {
 
 /* TERM: what the receiver had of this home is nothing any more: terms were open without it. */
 #define SPACE_WIRE_ANEW 1u
+
+/* A home that begins has a term above all that members know: there are as many again. */
+#define SPACE_WIRE_TERMS (UINT32_C(1) << 31)
 
 struct space_wire {
     uint8_t kind;  /* enum space_wire_kind */
