@@ -305,3 +305,78 @@ bool space_engine_is_open(const struct space_engine *engine)
 {
     return engine->term.is_open && !engine->needs_term;
 }
+
+uint32_t space_engine_block_bytes(const struct space_engine *engine)
+{
+    return 1u << engine->config.home.shift;
+}
+
+/* ---- valid ---------------------------------------------------------------- */
+
+static bool are_blocks_valid(const struct space_engine *engine)
+{
+    struct space_work nothing;
+    uint32_t works = 0;
+    uint64_t lost = 0;
+
+    memset(&nothing, 0, sizeof(nothing));
+    for (uint64_t n = 0; n < engine->config.home.count; n++) {
+        const struct space_entry *entry = &engine->entries[n];
+        uint32_t work = engine->work_of[n];
+        bool may_show = space_entry_is_readable(entry) || entry->state == SPACE_HOME_REBUILDING;
+
+        works += work != 0;
+        lost += entry->state == SPACE_HOME_LOST;
+        if (!space_entry_is_valid(&engine->term.home, entry,
+                                  work != 0 ? &engine->works[work - 1] : &nothing) ||
+            space_word_is_shown(&engine->config.home.words[n]) !=
+                (may_show && entry->holds != SPACE_HELD_ALONE)) {
+            return false;
+        }
+    }
+    return works == engine->works_new - engine->works_left && lost == engine->stats.lost;
+}
+
+static bool are_lines_valid(const struct space_engine *engine)
+{
+    uint32_t asks[SPACE_SEATS] = {0};
+
+    for (uint32_t frame = 0; frame < space_frames_count(&engine->frames); frame++) {
+        const struct space_line *line = &engine->lines[frame];
+        uint64_t block = space_frames_block(&engine->frames, frame);
+        bool may_show = space_line_is_readable(line) && line->holds != SPACE_HELD_ALONE;
+
+        if (!space_line_is_valid(line) || space_line_has_frame(line) != (block != 0) ||
+            space_word_is_shown(space_frames_word(&engine->frames, frame)) != may_show) {
+            return false;
+        }
+        asks[block == 0 ? engine->config.self : space_address_seat(block)] +=
+            line->state == SPACE_CACHE_TO_SHARED || line->state == SPACE_CACHE_TO_DIRTY ||
+            line->state == SPACE_CACHE_UPGRADING;
+    }
+    for (uint32_t n = 0; n < LIMIT_SPACE_PLACES; n++) {
+        const struct space_spot *place = &engine->places[n];
+
+        if (place->address != 0) {
+            asks[space_address_seat(place->address)] += place->line.state == SPACE_CACHE_AT_HOME;
+        }
+        if (place->address != 0 && (place->is_busy || (list_empty(&place->ops) &&
+                                                       place->line.state == SPACE_CACHE_INVALID))) {
+            return false;
+        }
+    }
+    for (uint8_t seat = 0; seat < SPACE_SEATS; seat++) {
+        if (engine->seats[seat].asks != asks[seat] || asks[seat] > engine->config.asks) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool space_engine_is_valid(const struct space_engine *engine)
+{
+    return engine->has_ended ||
+           (are_blocks_valid(engine) && are_lines_valid(engine) &&
+            space_frames_is_valid(&engine->frames) && timers_is_valid(&engine->timers) &&
+            space_allocator_is_valid(&engine->allocator));
+}

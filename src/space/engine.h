@@ -226,6 +226,8 @@ struct space_engine_stats {
 
 void space_engine_stats(const struct space_engine *engine, struct space_engine_stats *stats);
 
+uint32_t space_engine_block_bytes(const struct space_engine *engine);
+
 /* This home serves: all members have said what they have. */
 bool space_engine_is_open(const struct space_engine *engine);
 

@@ -48,8 +48,13 @@ void space_windows_let_go(struct space_windows *windows, uint32_t session,
  * space_producer_must_ring needs. */
 bool space_windows_has_work(const struct space_windows *windows);
 
-/* Takes what is there, a bounded number a window. true: there is more. */
+/* Takes what is there, a bounded number a window, and lets go on what waited for what engines ended
+ * since: behind theirs, a lane's last. true: there is more. */
 bool space_windows_turn(struct space_windows *windows, uint64_t now_us);
+
+/* When a turn is due, if nothing comes: what is held back until others before it are done may have
+ * its time. UINT64_MAX: never. */
+uint64_t space_windows_deadline(const struct space_windows *windows);
 
 /* What a window holds, for those who look. */
 uint32_t space_windows_holds(const struct space_windows *windows, uint32_t window);
