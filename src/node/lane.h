@@ -155,6 +155,10 @@ nigh_status lane_region_map_open(const struct lane *lane, uint32_t slot, uint64_
 nigh_status lane_region_donate(struct lane *lane, uint32_t slot, int fd, uint64_t bytes,
                                uint64_t *number);
 
+/* A file of a space that the session has open, or of a window of its own (SESSION_SPACE_ASK): *fd,
+ * the caller's. Lane 0. NIGH_NOT_FOUND: it has none such; NIGH_NO_RESOURCES. */
+nigh_status lane_space_file_open(const struct lane *lane, uint32_t slot, uint64_t number, int *fd);
+
 /* The session will not ask for a region of it: it is gone, if it is the session's and nobody has
  * asked yet. Lane 0. */
 void lane_region_donation_drop(struct lane *lane, uint32_t slot, uint64_t number);

@@ -124,6 +124,16 @@ uint64_t space_registry_seats(const struct space_registry *registry, uint32_t pl
     return known->state == KNOWN_HERE ? joined(known) | space_bit(registry->self) : 0;
 }
 
+uint64_t space_registry_without(const struct space_registry *registry, uint32_t place)
+{
+    return registry->known[place].without;
+}
+
+bool space_registry_is_settled(const struct space_registry *registry, uint32_t place)
+{
+    return registry_is_told(registry, &registry->known[place]);
+}
+
 bool space_registry_has_joined(const struct space_registry *registry, uint32_t place, uint8_t seat)
 {
     return space_set_has(joined(&registry->known[place]), seat);
@@ -249,6 +259,22 @@ void space_registry_made(struct space_registry *registry, uint32_t place, nigh_s
         known->own = *memory;
     }
     registry_go_on(registry, known);
+}
+
+bool space_registry_is_making(const struct space_registry *registry, uint32_t place)
+{
+    const struct space_known *known = &registry->known[place];
+
+    return known->state == KNOWN_MAKING || (known->state == KNOWN_GOING && known->is_unmade);
+}
+
+void space_registry_remake(struct space_registry *registry, uint32_t place)
+{
+    struct space_known *known = &registry->known[place];
+
+    NIGH_ASSERT(registry->linked == 0 && known_is_alive(known) && known->state != KNOWN_MAKING);
+    known->state = KNOWN_MAKING;
+    registry->shell.make(registry->shell.context, place, &known->info);
 }
 
 void space_registry_free(struct space_registry *registry, uint32_t place)

@@ -76,6 +76,12 @@ void space_registry_lease(struct space_registry *registry, bool has_lease);
 void space_registry_made(struct space_registry *registry, uint32_t place, nigh_status status,
                          const struct space_site *memory);
 
+/* Whether that is waited for. */
+bool space_registry_is_making(const struct space_registry *registry, uint32_t place);
+
+/* What was made is of no use any more: it is made anew. There are no links. */
+void space_registry_remake(struct space_registry *registry, uint32_t place);
+
 /* Of a place that was forgotten: nothing of it is left. */
 void space_registry_free(struct space_registry *registry, uint32_t place);
 
@@ -122,6 +128,12 @@ nigh_status space_registry_status(const struct space_registry *registry, uint32_
 
 /* Who takes part in it, this node among them, as links are now. */
 uint64_t space_registry_seats(const struct space_registry *registry, uint32_t place);
+
+/* Who has told that it takes no part. */
+uint64_t space_registry_without(const struct space_registry *registry, uint32_t place);
+
+/* Whether all with whom there are links have told whether they do. */
+bool space_registry_is_settled(const struct space_registry *registry, uint32_t place);
 
 /* Whether that node's messages of its blocks are to be taken. */
 bool space_registry_has_joined(const struct space_registry *registry, uint32_t place, uint8_t seat);
