@@ -11,10 +11,10 @@
 #include "nigh/space.h"
 #include "support/fake_space.h"
 
-#define WAIT_US 20000000
-#define SOON_US 20000
-#define BLOCK   512u
-#define HERE(n) ((nigh_space_address)(n) * BLOCK)
+#define WAIT_US  20000000
+#define SOON_US  20000
+#define BLOCK    512u
+#define HERE(n)  ((nigh_space_address)(n)*BLOCK)
 #define THERE(n) (NIGH_SPACE_ON(FAKE_OTHER) - 1 + HERE(n))
 
 struct world {
@@ -125,8 +125,8 @@ static void *run_other(void *context)
 static void begin_other(struct world *world, struct other *other,
                         nigh_status (*what)(struct other *), nigh_space_address address)
 {
-    *other = (struct other){
-        .world = world, .what = what, .address = address, .timeout_us = WAIT_US};
+    *other =
+        (struct other){.world = world, .what = what, .address = address, .timeout_us = WAIT_US};
     assert_int_equal(pthread_create(&other->thread, NULL, run_other, other), 0);
 }
 
@@ -292,10 +292,10 @@ static void handles_of_one_space_are_one(void **state)
 
     (void)state;
     begin(&world);
-    assert_int_equal(
-        nigh_space_open(world.f.client, "one", NIGH_SPACE_ALL, WAIT_US, &again), NIGH_OK);
-    assert_int_equal(
-        nigh_space_open(world.f.client, "one", NIGH_SPACE_READ, WAIT_US, &reads), NIGH_OK);
+    assert_int_equal(nigh_space_open(world.f.client, "one", NIGH_SPACE_ALL, WAIT_US, &again),
+                     NIGH_OK);
+    assert_int_equal(nigh_space_open(world.f.client, "one", NIGH_SPACE_READ, WAIT_US, &reads),
+                     NIGH_OK);
     put(&world, HERE(1), 1);
     assert_int_equal(nigh_space_fence(again, WAIT_US), NIGH_OK);
     stand(&world);
@@ -338,8 +338,8 @@ static void what_opened_too_late_is_closed(void **state)
                                              .flags = SESSION_CQE_OPENED,
                                              .pin = SESSION_NO_PIN});
     fake_node_unlock(&world.f.fake);
-    assert_true(SUPPORT_WAIT(
-        (nigh_poll(world.f.client), asked(&world, SESSION_SPACE_CLOSE) == 1), 20000));
+    assert_true(
+        SUPPORT_WAIT((nigh_poll(world.f.client), asked(&world, SESSION_SPACE_CLOSE) == 1), 20000));
     put(&world, HERE(1), 5);
     assert_int_equal(nigh_space_flush(world.space, WAIT_US, NULL), NIGH_OK);
     finish(&world);
@@ -449,13 +449,13 @@ static void bytes_of_several_blocks_are_cut(void **state)
         assert_int_equal(nigh_space_write_with(world.space, begin_at, written, 4 * BLOCK + 100,
                                                WAIT_US, &ticket),
                          NIGH_OK);
-        assert_int_equal(
-            nigh_space_read(world.space, begin_at, seen, 4 * BLOCK + 100, WAIT_US), NIGH_OK);
+        assert_int_equal(nigh_space_read(world.space, begin_at, seen, 4 * BLOCK + 100, WAIT_US),
+                         NIGH_OK);
         assert_memory_equal(seen, written, 4 * BLOCK + 100);
         assert_int_equal(nigh_space_wait(world.space, &ticket, WAIT_US), NIGH_OK);
         memset(seen, 0, sizeof(seen));
-        assert_int_equal(
-            nigh_space_read(world.space, begin_at, seen, 4 * BLOCK + 100, WAIT_US), NIGH_OK);
+        assert_int_equal(nigh_space_read(world.space, begin_at, seen, 4 * BLOCK + 100, WAIT_US),
+                         NIGH_OK);
         assert_memory_equal(seen, written, 4 * BLOCK + 100);
     }
     assert_int_equal(said(&world, SPACE_RECORD_WRITE), 10);
@@ -535,10 +535,10 @@ static void a_full_buffer_waits_for_room(void **state)
     assert_int_equal(nigh_space_write(world.space, HERE(2), bytes, sizeof(bytes), WAIT_US),
                      NIGH_OK);
     assert_int_equal(nigh_space_flush(world.space, WAIT_US, NULL), NIGH_OK);
-    assert_true(SUPPORT_WAIT(
-        nigh_space_read(world.space, HERE(1), seen, sizeof(seen), WAIT_US) == NIGH_OK &&
-            seen[0] == (uint8_t)other.value,
-        20000));
+    assert_true(SUPPORT_WAIT(nigh_space_read(world.space, HERE(1), seen, sizeof(seen), WAIT_US) ==
+                                     NIGH_OK &&
+                                 seen[0] == (uint8_t)other.value,
+                             20000));
     finish(&world);
 }
 
@@ -555,8 +555,8 @@ static void a_ticket_says_what_is_done(void **state)
                      NIGH_OK);
     assert_int_equal(nigh_space_write_with(world.space, HERE(4), bytes, 8, WAIT_US, &second),
                      NIGH_OK);
-    assert_int_equal(
-        nigh_space_write_with(world.space, HERE(2), bytes, 2 * BLOCK, WAIT_US, &both), NIGH_OK);
+    assert_int_equal(nigh_space_write_with(world.space, HERE(2), bytes, 2 * BLOCK, WAIT_US, &both),
+                     NIGH_OK);
     assert_int_equal(nigh_space_write_with(world.space, HERE(2), bytes, 0, WAIT_US, &none),
                      NIGH_OK);
     assert_int_equal(nigh_space_wait(world.space, &second, WAIT_US), NIGH_OK);
@@ -654,8 +654,7 @@ static void words_are_changed_at_once(void **state)
         assert_int_equal(old, 20);
         assert_int_equal(nigh_space_compare_swap(world.space, at, 20, 1, WAIT_US, NULL), NIGH_OK);
         assert_int_equal(get(&world, at), 1);
-        assert_int_equal(nigh_space_fetch_add(world.space, at + 4, 2, WAIT_US, &old),
-                         NIGH_INVALID);
+        assert_int_equal(nigh_space_fetch_add(world.space, at + 4, 2, WAIT_US, &old), NIGH_INVALID);
     }
     assert_int_equal(nigh_space_exchange(world.space, 0, 2, WAIT_US, &old), NIGH_INVALID);
     assert_int_equal(nigh_space_exchange(world.space, HERE(1), 2, 0, &old), NIGH_TIMEOUT);
@@ -682,8 +681,8 @@ static void memory_is_had_and_given_back(void **state)
     assert_int_equal(nigh_space_alloc(world.space, 8, 0, WAIT_US, NULL), NIGH_INVALID);
     assert_int_equal(nigh_space_alloc(world.space, BLOCK + 1, 0, WAIT_US, &a), NIGH_OK);
     assert_int_equal(a, HERE(1));
-    assert_int_equal(
-        nigh_space_calloc(world.space, 2, 8, NIGH_SPACE_ON(FAKE_OTHER), WAIT_US, &b), NIGH_OK);
+    assert_int_equal(nigh_space_calloc(world.space, 2, 8, NIGH_SPACE_ON(FAKE_OTHER), WAIT_US, &b),
+                     NIGH_OK);
     assert_int_equal(b, THERE(3));
     assert_int_equal(nigh_space_calloc(world.space, UINT64_MAX, 8, 0, WAIT_US, &b),
                      NIGH_OUT_OF_MEMORY);
@@ -765,10 +764,8 @@ static void a_lock_is_waited_for_no_longer_than_that(void **state)
 
 static void a_thread_holds_so_many_blocks(void **state)
 {
-    nigh_space_spec spec = {.struct_size = sizeof(spec),
-                            .name = "small",
-                            .home_size = 64 * 64,
-                            .block_size = 64};
+    nigh_space_spec spec = {
+        .struct_size = sizeof(spec), .name = "small", .home_size = 64 * 64, .block_size = 64};
     struct world world;
     nigh_space *small;
 
@@ -830,13 +827,15 @@ static void a_threads_writes_are_not_the_next_ones(void **state)
     put(&world, HERE(1), 1);
     assert_int_equal(nigh_space_fence(world.space, WAIT_US), NIGH_OK);
     stand(&world);
-    assert_int_equal(do_other(&world, write_word, HERE(1)), NIGH_OK);
-    assert_int_equal(do_other(&world, write_word, HERE(100)), NIGH_TIMEOUT * 0 + NIGH_OK);
-    begin_other(&world, &other, read_word, HERE(1));
+    assert_int_equal(do_other(&world, write_word, HERE(100)), NIGH_OK);
+    other = (struct other){
+        .world = &world, .what = read_word, .address = HERE(1), .timeout_us = SOON_US};
+    assert_int_equal(pthread_create(&other.thread, NULL, run_other, &other), 0);
+    assert_int_equal(end_other(&other), NIGH_TIMEOUT); /* what there is is not carried out yet */
+    begin_other(&world, &other, write_and_flush, HERE(3));
     go_on(&world);
     assert_int_equal(end_other(&other), NIGH_OK);
-    assert_int_equal(do_other(&world, write_and_flush, HERE(3)), NIGH_OK);
-    assert_int_equal(nigh_space_flush(world.space, WAIT_US, NULL), NIGH_OK);
+    assert_int_equal(asked(&world, SESSION_SPACE_WINDOW), 2);
     finish(&world);
 }
 
@@ -1004,11 +1003,10 @@ static void all_that_waits_ends_with_the_node(void **state)
     begin_other(&world, &flush, wait_for_all, HERE(3));
     begin_other(&world, &room, fill_buffer, HERE(3));
     begin_other(&world, &reader, read_word, THERE(3));
-    assert_true(SUPPORT_WAIT(said(&world, SPACE_RECORD_LOCK_WRITE) == 2 &&
-                                 said(&world, SPACE_RECORD_FLUSH) == 1 &&
-                                 said(&world, SPACE_RECORD_READ) == 1 &&
-                                 atomic_load(&room.is_there),
-                             20000));
+    assert_true(SUPPORT_WAIT(
+        said(&world, SPACE_RECORD_LOCK_WRITE) == 2 && said(&world, SPACE_RECORD_FLUSH) == 1 &&
+            said(&world, SPACE_RECORD_READ) == 1 && atomic_load(&room.is_there),
+        20000));
     fake_node_die(&world.f.fake, true);
     assert_int_equal(end_other(&lock), NIGH_NODE_LOST);
     assert_int_equal(end_other(&fence), NIGH_NODE_LOST);
