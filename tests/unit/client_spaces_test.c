@@ -49,9 +49,12 @@ static void look(struct world *world)
     fake_node_look(&world->f.fake);
 }
 
+/* A look that is under way comes to its end. */
 static void stand(struct world *world)
 {
+    fake_node_lock(&world->f.fake);
     atomic_store(&world->fake.stands, true);
+    fake_node_unlock(&world->f.fake);
 }
 
 static void go_on(struct world *world)
