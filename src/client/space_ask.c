@@ -243,7 +243,7 @@ nigh_status window_ask(nigh_space *space, struct client_window *window,
     if (status != NIGH_OK) {
         return status;
     }
-    status = take_answer(window, value, bytes, question->length);
+    status = take_answer(window, value, bytes, bytes != NULL ? question->length : 0);
     return likely(status == NIGH_OK) ? status
                                      : explain(space, question->kind, question->address, status);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "memory/memfd.h"
@@ -355,12 +356,13 @@ static bool look_at_window(struct fake_space *fake, struct fake_window *window, 
     window->kept_count = kept;
     for (;;) {
         enum space_window_answer answer = space_consumer_take(&window->consumer, &record);
-        uint64_t until_us = clock_deadline_us(now_us, record.timeout_us);
+        uint64_t until_us;
 
         need(answer != SPACE_WINDOW_BROKEN, "a window is broken");
         if (answer != SPACE_WINDOW_TAKEN) {
             break;
         }
+        until_us = clock_deadline_us(now_us, record.timeout_us);
         atomic_fetch_add(&fake->said[record.kind], 1);
         if (carry_out(fake, window, window->kept_count, &record, now_us, until_us)) {
             ended = true;
