@@ -513,6 +513,7 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(region_ends, "connections for regions that ended alone, ever")      \
     X(region_post_bytes, "that READs and WRITEs of regions moved, ever")  \
     X(region_bytes_pushed, "of copies for clients elsewhere, ever")       \
+    X(leases_refused, "leases that clients were refused, ever")           \
     X(spaces, "spaces that this node takes part in")                      \
     X(space_memory_bytes, "memory of those, and of some on its way")      \
     X(space_memory_limit_bytes, "most of it; 0: none are served")         \
@@ -528,8 +529,7 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(space_waiting, "operations that wait for a block")                  \
     X(space_blocks_used, "blocks of homes here that are allocated")       \
     X(space_frames_used, "copies of others' blocks")                      \
-    X(space_blocks_lost, "blocks of homes here whose bytes are lost")     \
-    X(leases_refused, "leases that clients were refused, ever")
+    X(space_blocks_lost, "blocks of homes here whose bytes are lost")
 
 /* Zero-fill, then set struct_size, which lets the struct grow: at its end. */
 typedef struct nigh_node_stats {
