@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,8 +65,9 @@ static void begin_world(struct world *world, uint32_t count)
     memset(world, 0, sizeof *world);
     world->count = count;
     support_path(world->key, sizeof world->key, "key");
-    support_put_file(support_dir(), "key",
+    support_put_file(support_dir(), "/key",
                      "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n");
+    assert_int_equal(chmod(world->key, 0600), 0);
     for (uint32_t n = 0; n < count; n++) {
         char name[32];
 
