@@ -17,6 +17,7 @@ static bool claim(struct world *world, bool holds, const char *what)
 {
     if (!holds && world->broken == NULL) {
         world->broken = what;
+        abort();
     }
     return holds;
 }
@@ -464,10 +465,29 @@ static void look_at_block(struct world *world, uint32_t number)
     }
 }
 
+static uint64_t life_of(const struct world *world, uint64_t address)
+{
+    return world->nodes[space_address_seat(address)].engine->config.life;
+}
+
+/* Its home is there anew, and of all who are there nobody knows that there was one. */
+static bool is_forgotten(const struct world *world, const struct world_block *block)
+{
+    const struct world_node *home = &world->nodes[space_address_seat(block->address)];
+
+    return home->is_alive && block->home_life != life_of(world, block->address) &&
+           home->engine->opened != 0 && !home->engine->was_known;
+}
+
 static void look(struct world *world)
 {
+    world->used = 0;
     for (uint32_t n = 0; n < WORLD_BLOCKS; n++) {
-        if (world->blocks[n].is_used) {
+        struct world_block *block = &world->blocks[n];
+
+        block->is_used = block->is_used && !is_forgotten(world, block);
+        world->used += block->is_used;
+        if (block->is_used) {
             look_at_block(world, n);
         }
     }
@@ -570,6 +590,7 @@ static void ask(struct world *world, struct world_client *client, uint8_t kind, 
         world->rules.timeouts && one_in(world, 4) ? below(world, 200) : UINT64_MAX;
 
     client->kind = kind;
+    client->address = world->blocks[client->block].address;
     client->since = world->event;
     if (space_producer_ask(&client->producer, (enum space_record_kind)kind, &client->mapped,
                            address, length, operands, timeout_us)) {
@@ -598,7 +619,9 @@ static void read_word(struct world *world, struct world_client *client)
 
 static void write_word(struct world *world, struct world_client *client)
 {
-    struct world_write write = {.value = ++world->values, .fence = client->fences};
+    struct world_write write = {.value = ++world->values,
+                                .address = world->blocks[client->block].address,
+                                .fence = client->fences};
     struct world_word *word;
 
     forget_done(client);
@@ -674,9 +697,35 @@ static void do_alloc(struct world *world, struct world_client *client)
     }
 }
 
+/* Somebody has yet to write it, or to hear of it: what it does then would be of a block that it
+ * does not have. */
+static bool is_in_use(struct world *world, uint32_t block)
+{
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        for (uint32_t c = 0; c < world->rules.clients; c++) {
+            struct world_client *client = &world->nodes[n].clients[c];
+
+            if (client->state == CLIENT_GONE) {
+                continue;
+            }
+            forget_done(client);
+            for (uint32_t w = 0; w < client->pending; w++) {
+                if (client->writes[w].block == block) {
+                    return true;
+                }
+            }
+            if ((client->state == CLIENT_ASKS && client->block == block) ||
+                (client->holds && client->held == block)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 static void do_free(struct world *world, struct world_client *client)
 {
-    if (client->holds && client->held == client->block) {
+    if (is_in_use(world, client->block)) {
         return;
     }
     ask(world, client, SPACE_RECORD_FREE, world->blocks[client->block].address, 0, 0, 0);
@@ -689,7 +738,8 @@ static void want_something(struct world *world, struct world_client *client)
 {
     uint64_t what = below(world, 100);
 
-    if (!choose_block(world, client) || (what < 4 && !client->holds)) {
+    if (!choose_block(world, client) || (what < 25 && !client->holds && world->used < WORLD_MANY) ||
+        (what < 2 && !client->holds)) {
         do_alloc(world, client);
     } else if (what < 40) {
         read_word(world, client);
@@ -729,17 +779,41 @@ static void note_lock(struct world *world, struct world_node *node, struct world
     world->locks++;
 }
 
+/* What was said of an address before its home forgot it may be done to what is there now. */
+static void want_what_is_late(struct world *world, struct world_block *block)
+{
+    for (uint32_t n = 0; n < world->rules.nodes * world->rules.clients; n++) {
+        struct world_client *client =
+            &world->nodes[n / world->rules.clients].clients[n % world->rules.clients];
+
+        for (uint32_t w = 0; client->state != CLIENT_GONE && w < client->pending; w++) {
+            if (client->writes[w].address == block->address) {
+                want(&block->words[client->writes[w].word], client->writes[w].value);
+            }
+        }
+        if (client->state == CLIENT_ASKS && client->address == block->address &&
+            client->kind >= SPACE_RECORD_ADD && client->kind <= SPACE_RECORD_SWAP) {
+            want(&block->words[client->word], client->value);
+        }
+    }
+}
+
 static void note_alloc(struct world *world, struct world_client *client, uint64_t address)
 {
     struct world_block *block = &world->blocks[client->block];
 
     for (uint32_t n = 0; n < WORLD_BLOCKS; n++) {
-        claim(world, !world->blocks[n].is_used || world->blocks[n].address != address,
-              "a block is given twice");
-        if (!block->is_used) {
-            break;
+        struct world_block *other = &world->blocks[n];
+
+        if (other->is_used && other->address == address) {
+            /* Who freed it never heard that it was done; or nobody is there who knew. */
+            claim(world, other->is_freed || other->home_life != life_of(world, address),
+                  "a block is given twice");
+            other->is_used = false;
         }
-        block = &world->blocks[(client->block + n) % WORLD_BLOCKS];
+    }
+    for (uint32_t n = 0; n < WORLD_BLOCKS && block->is_used; n++) {
+        block = &world->blocks[n];
     }
     if (block->is_used) {
         return; /* others were quicker: nobody uses it */
@@ -748,7 +822,9 @@ static void note_alloc(struct world *world, struct world_client *client, uint64_
     block->is_used = true;
     block->is_freed = false;
     block->address = address;
+    block->home_life = life_of(world, address);
     block->life++;
+    want_what_is_late(world, block);
 }
 
 static void note_read(struct world *world, struct world_client *client, uint64_t value)
@@ -770,6 +846,10 @@ static void note_answer(struct world *world, struct world_node *node, struct wor
     struct world_block *block = &world->blocks[client->block];
 
     client->state = CLIENT_IDLE;
+    if (client->kind != SPACE_RECORD_ALLOC && client->kind != SPACE_RECORD_FLUSH &&
+        block->address != client->address) {
+        return; /* another block has its place here since */
+    }
     world->answers++;
     world->statuses[-status]++;
     if (status != NIGH_OK) {

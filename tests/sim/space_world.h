@@ -20,8 +20,9 @@
 
 #define WORLD_NODES   5u
 #define WORLD_CLIENTS 3u /* a node */
-#define WORLD_BLOCKS  24u
-#define WORLD_WORDS   3u /* of a block: two that are written, and one that is counted in */
+#define WORLD_BLOCKS  48u
+#define WORLD_MANY    36u /* of these are in use soon: more than a cache has frames */
+#define WORLD_WORDS   3u  /* of a block: two that are written, and one that is counted in */
 #define WORLD_BYTES   64u
 #define WORLD_HOME    16u /* blocks of a home */
 #define WORLD_DEPTH   1024u
@@ -63,8 +64,9 @@ struct world_client {
     /* What it asks. */
     uint8_t kind;
     uint32_t block, word;
-    uint64_t value; /* what it wants to write */
-    uint64_t since; /* event */
+    uint64_t address; /* of that block, then */
+    uint64_t value;   /* what it wants to write */
+    uint64_t since;   /* event */
     /* What it holds. */
     bool holds, is_alone;
     uint32_t held;
@@ -72,7 +74,7 @@ struct world_client {
     /* Writes that are not done: word, value, behind how many fences. */
     uint32_t pending;
     struct world_write {
-        uint64_t ticket, value;
+        uint64_t ticket, value, address; /* of the block */
         uint32_t block, word, fence;
     } writes[LIMIT_SPACE_TAKEN * 4];
     uint32_t fences;
@@ -92,7 +94,7 @@ struct world_word {
 
 struct world_block {
     bool is_used, is_freed;
-    uint64_t address, life;
+    uint64_t address, life, home_life;
     struct world_word words[WORLD_WORDS];
 };
 
@@ -114,6 +116,7 @@ struct world {
     struct world_node nodes[WORLD_NODES];
     struct world_channel channels[WORLD_NODES][WORLD_NODES]; /* from, to */
     struct world_block blocks[WORLD_BLOCKS];
+    uint32_t used;      /* blocks */
     const char *broken; /* what does not hold */
     /* What was seen. */
     uint64_t answers, failures, reads, hits, writes, atomics, locks, breaks, crashes, losses;
