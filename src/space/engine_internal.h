@@ -195,6 +195,7 @@ void engine_feed(struct space_engine *engine);
 void engine_expire(struct space_engine *engine);
 /* Of the seats whose homes are not to be had any more. */
 void engine_end_of_seats(struct space_engine *engine, uint64_t seats, nigh_status status);
+void engine_end_far(struct space_engine *engine, uint8_t seat);
 /* Each place whose block is of that home is told ADOPT or OPEN. */
 void engine_tell_places(struct space_engine *engine, uint8_t home, uint8_t event);
 enum engine_tried engine_wait(struct space_engine *engine, struct space_op *op,

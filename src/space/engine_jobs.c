@@ -33,6 +33,13 @@ static void answer(struct space_engine *engine, uint8_t seat, uint8_t kind, uint
     engine_say_alone(engine, seat, &wire);
 }
 
+/* Whom to tell: a client here, or a seat that is linked. */
+static bool is_heard(const struct space_engine *engine, const struct engine_job *job)
+{
+    return job->op != NULL || (job->seat != SPACE_NOBODY && job->seat != engine->config.self &&
+                               engine->seats[job->seat].is_met);
+}
+
 static void end_job(struct space_engine *engine, struct engine_job *job, nigh_status status)
 {
     struct space_op *op = job->op;
@@ -42,8 +49,7 @@ static void end_job(struct space_engine *engine, struct engine_job *job, nigh_st
     if (op != NULL) {
         op->value = job->kind == SPACE_OP_ALLOC ? address : 0;
         engine_end_op(engine, op, status);
-    } else if (job->seat != SPACE_NOBODY && job->seat != engine->config.self &&
-               engine->seats[job->seat].is_met) {
+    } else if (is_heard(engine, job)) {
         answer(engine, job->seat, job->kind, job->ticket, status, address);
     }
 }
@@ -100,12 +106,21 @@ static void go_on(struct space_engine *engine, struct engine_job *job, uint32_t 
             return;
         }
     }
-    if (job->at == job->count) {
-        if (job->kind == SPACE_OP_FREE) {
-            space_allocator_give(&engine->allocator, job->first);
-        }
-        end_job(engine, job, NIGH_OK);
+    if (job->at < job->count) {
+        return;
     }
+    if (job->kind == SPACE_OP_ALLOC && !is_heard(engine, job)) {
+        /* Nobody would ever free it. */
+        space_allocator_leave(&engine->allocator, job->first);
+        job->kind = SPACE_OP_FREE;
+        job->seat = SPACE_NOBODY;
+        job->at = 0;
+        return;
+    }
+    if (job->kind == SPACE_OP_FREE) {
+        space_allocator_give(&engine->allocator, job->first);
+    }
+    end_job(engine, job, NIGH_OK);
 }
 
 bool engine_jobs_turn(struct space_engine *engine)

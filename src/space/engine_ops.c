@@ -320,6 +320,12 @@ void engine_end_of_seats(struct space_engine *engine, uint64_t seats, nigh_statu
     }
 }
 
+/* What was asked of that seat, or its answer, is lost. */
+void engine_end_far(struct space_engine *engine, uint8_t seat)
+{
+    end_listed(engine, &engine->far, space_bit(seat), NIGH_PEER_LOST);
+}
+
 void engine_tell_places(struct space_engine *engine, uint8_t home, uint8_t event)
 {
     for (uint32_t n = 0; n < LIMIT_SPACE_PLACES; n++) {
