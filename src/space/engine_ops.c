@@ -352,7 +352,7 @@ static bool is_valid(const struct space_engine *engine, const struct space_op *o
         return false;
     }
     if (op->kind == SPACE_OP_ALLOC) {
-        return op->operands[0] > 0 && (op->address == 0 || engine_is_address(engine, op->address));
+        return op->operands[0] > 0 && space_address_seat(op->address) < SPACE_SEATS;
     }
     if (!engine_is_address(engine, op->address) ||
         op->length > engine->config.home.mask + 1 - offset) {
