@@ -223,11 +223,325 @@ static void what_one_writes_all_see(void **state)
     end_world(&world);
 }
 
+/* ---- words, locks --------------------------------------------------------- */
+
+#define ADDS    400u
+#define THREADS 2u /* of a node */
+
+/* What a thread does; it tells how that ended. */
+struct worker {
+    pthread_t thread;
+    nigh_space *space;
+    nigh_space_address word, guarded;
+    nigh_status status;
+};
+
+static void *add(void *argument)
+{
+    struct worker *worker = argument;
+
+    for (uint32_t n = 0; n < ADDS && worker->status == NIGH_OK; n++) {
+        worker->status = nigh_space_fetch_add(worker->space, worker->word, 1, WAIT_US, NULL);
+    }
+    return NULL;
+}
+
+/* What is under the lock is read, and written one higher: who is not alone loses some. */
+static void *add_under_lock(void *argument)
+{
+    struct worker *worker = argument;
+
+    for (uint32_t n = 0; n < ADDS / 4 && worker->status == NIGH_OK; n++) {
+        uint64_t value = 0;
+        nigh_status unlocked;
+
+        worker->status = nigh_space_lock_write(worker->space, worker->word, WAIT_US);
+        if (worker->status != NIGH_OK) {
+            break;
+        }
+        worker->status =
+            nigh_space_read(worker->space, worker->guarded, &value, sizeof value, WAIT_US);
+        value++;
+        if (worker->status == NIGH_OK) {
+            worker->status =
+                nigh_space_write(worker->space, worker->guarded, &value, sizeof value, WAIT_US);
+        }
+        unlocked = nigh_space_unlock(worker->space, worker->word, WAIT_US);
+        worker->status = worker->status == NIGH_OK ? unlocked : worker->status;
+    }
+    return NULL;
+}
+
+static void run_all(const struct world *world, void *(*body)(void *), nigh_space *spaces[NODES],
+                    nigh_space_address word, nigh_space_address guarded)
+{
+    struct worker workers[NODES * THREADS];
+
+    for (uint32_t n = 0; n < world->count * THREADS; n++) {
+        workers[n] = (struct worker){
+            .space = spaces[n % world->count], .word = word, .guarded = guarded};
+        assert_int_equal(pthread_create(&workers[n].thread, NULL, body, &workers[n]), 0);
+    }
+    for (uint32_t n = 0; n < world->count * THREADS; n++) {
+        assert_int_equal(pthread_join(workers[n].thread, NULL), 0);
+    }
+    for (uint32_t n = 0; n < world->count * THREADS; n++) {
+        assert_int_equal(workers[n].status, NIGH_OK);
+    }
+}
+
+static void what_all_add_to_is_exact(void **state)
+{
+    struct world world;
+    nigh_space *spaces[NODES];
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "sums", spaces);
+    for (uint32_t home = 0; home < NODES; home++) {
+        nigh_space_address word = alloc_at(&world, 1, spaces[1], 512, home);
+
+        run_all(&world, add, spaces, word, 0);
+        for (uint32_t n = 0; n < NODES; n++) {
+            assert_int_equal(get(&world, n, spaces[n], word), ADDS * NODES * THREADS);
+        }
+    }
+    end_world(&world);
+}
+
+static void locks_exclude(void **state)
+{
+    struct world world;
+    nigh_space *spaces[NODES];
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "locks", spaces);
+    for (uint32_t home = 0; home < NODES; home++) {
+        nigh_space_address word = alloc_at(&world, 2, spaces[2], 512, home);
+        nigh_space_address guarded = alloc_at(&world, 2, spaces[2], 512, (home + 1) % NODES);
+
+        run_all(&world, add_under_lock, spaces, word, guarded);
+        for (uint32_t n = 0; n < NODES; n++) {
+            assert_int_equal(get(&world, n, spaces[n], guarded), ADDS / 4 * NODES * THREADS);
+        }
+    }
+    end_world(&world);
+}
+
+/* ---- deaths --------------------------------------------------------------- */
+
+static void kill_node(struct world *world, uint32_t n)
+{
+    assert_int_equal(kill(world->node[n].pid, SIGKILL), 0);
+    assert_int_equal(waitpid(world->node[n].pid, NULL, 0), world->node[n].pid);
+    nigh_client_close(world->client[n]);
+}
+
+static nigh_status read_word(nigh_space *space, nigh_space_address address, uint64_t *value)
+{
+    return nigh_space_read(space, address, value, sizeof *value, WAIT_US);
+}
+
+/* Until the dead one is no member others wait for it. */
+static void a_node_that_is_killed_costs_what_it_had(void **state)
+{
+    struct world world;
+    nigh_space *spaces[NODES];
+    nigh_space_address word[NODES], alone, again;
+    uint64_t value = 7;
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "deaths", spaces);
+    for (uint32_t n = 0; n < NODES; n++) {
+        word[n] = alloc_at(&world, n, spaces[n], 512, n);
+        write_all(&world, n, spaces[n], word[n], &value, sizeof value);
+    }
+    alone = alloc_at(&world, 0, spaces[0], 512, 0);
+    write_all(&world, 2, spaces[2], alone, &value, sizeof value);
+    assert_int_equal(get(&world, 1, spaces[1], word[0]), 7);
+    kill_node(&world, 2);
+    /* What was there, and what it alone had written, is lost; the rest goes on. */
+    assert_int_equal(read_word(spaces[0], word[2], &value), NIGH_PEER_LOST);
+    assert_int_equal(read_word(spaces[0], alone, &value), NIGH_PEER_LOST);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(get(&world, 1 - n, spaces[1 - n], word[n]), 7);
+        value = 8 + n;
+        write_all(&world, 1 - n, spaces[1 - n], word[n], &value, sizeof value);
+        assert_int_equal(get(&world, n, spaces[n], word[n]), 8 + n);
+    }
+    /* It takes part anew, with nothing. */
+    start_node(&world, 2, true);
+    world.client[2] = attach(&world, 2);
+    spaces[2] = NULL;
+    assert_true(SUPPORT_WAIT(nigh_space_open(world.client[2], "deaths", NIGH_SPACE_ALL, WAIT_US,
+                                             &spaces[2]) == NIGH_OK,
+                             20000));
+    assert_int_equal(get(&world, 2, spaces[2], word[0]), 8);
+    assert_int_equal(read_word(spaces[2], word[2], &value), NIGH_NOT_FOUND);
+    again = alloc_at(&world, 0, spaces[0], 512, 2);
+    value = 99;
+    write_all(&world, 1, spaces[1], again, &value, sizeof value);
+    for (uint32_t n = 0; n < NODES; n++) {
+        assert_int_equal(get(&world, n, spaces[n], again), 99);
+    }
+    end_world(&world);
+}
+
+struct holder {
+    const struct world *world;
+    nigh_space_address word;
+    int ready, go;
+};
+
+/* A client of its own, on node 1, that holds a lock for ever. */
+static int hold(void *argument)
+{
+    const struct holder *holder = argument;
+    nigh_client_options options = {.struct_size = sizeof options,
+                                   .socket_path = holder->world->node[1].socket};
+    nigh_client *client = NULL;
+    nigh_space *space = NULL;
+
+    if (nigh_client_open(&options, &client) != NIGH_OK ||
+        nigh_space_open(client, "held", NIGH_SPACE_ALL, WAIT_US, &space) != NIGH_OK ||
+        nigh_space_lock_write(space, holder->word, WAIT_US) != NIGH_OK ||
+        write(holder->ready, "x", 1) != 1) {
+        return 1;
+    }
+    for (;;) {
+        (void)pause();
+    }
+}
+
+static pid_t begin_holder(const struct world *world, nigh_space_address word)
+{
+    int ready[2];
+    char byte = 0;
+    struct holder holder = {.world = world, .word = word};
+    pid_t child;
+
+    assert_int_equal(pipe(ready), 0);
+    holder.ready = ready[1];
+    child = support_fork(hold, &holder);
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+    return child;
+}
+
+static void a_client_that_holds_a_lock_lets_go_when_it_is_killed(void **state)
+{
+    struct world world;
+    nigh_space *spaces[NODES];
+    nigh_space_address word, other;
+    pid_t child;
+    uint64_t value = 5;
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "held", spaces);
+    word = alloc_at(&world, 0, spaces[0], 512, 0);
+    other = alloc_at(&world, 0, spaces[0], 512, 1);
+    child = begin_holder(&world, word);
+    assert_int_equal(kill(child, SIGSTOP), 0);
+    /* It stands still: who wants that lock waits, and nobody else. */
+    assert_int_equal(nigh_space_lock_write(spaces[2], word, SECOND_US / 2), NIGH_TIMEOUT);
+    assert_int_equal(nigh_space_try_lock_write(spaces[0], word, SECOND_US / 2), NIGH_BUSY);
+    for (uint32_t n = 0; n < NODES; n++) {
+        write_all(&world, n, spaces[n], other, &value, sizeof value);
+        assert_int_equal(get(&world, n, spaces[n], other), 5);
+    }
+    assert_int_equal(kill(child, SIGKILL), 0);
+    claim(world.client[2], nigh_space_lock_write(spaces[2], word, WAIT_US));
+    claim(world.client[2], nigh_space_unlock(spaces[2], word, WAIT_US));
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    end_world(&world);
+}
+
+/* ---- which there are ------------------------------------------------------ */
+
+static void what_is_deleted_is_gone_everywhere(void **state)
+{
+    struct world world;
+    nigh_space *spaces[NODES], *none = NULL;
+    nigh_space_address word;
+    nigh_space_info infos[4] = {{.struct_size = sizeof infos[0]}};
+    uint64_t value = 1;
+    size_t count = 0;
+    uint32_t more = 0;
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "first", spaces);
+    nigh_space_close(create(world.client[1], "second"));
+    word = alloc_at(&world, 0, spaces[0], 512, 1);
+    write_all(&world, 0, spaces[0], word, &value, sizeof value);
+    for (uint32_t n = 0; n < NODES; n++) {
+        claim(world.client[n],
+              nigh_space_list(world.client[n], NULL, infos, 4, WAIT_US, &count, &more));
+        assert_int_equal(count, 2);
+        assert_int_equal(more, 0);
+        assert_string_equal(infos[0].name, "first");
+        assert_string_equal(infos[1].name, "second");
+        assert_int_equal(infos[0].ranks, 7);
+        assert_int_equal(infos[0].rank, n);
+    }
+    assert_int_equal(
+        nigh_space_create(world.client[2],
+                          &(nigh_space_spec){.struct_size = sizeof(nigh_space_spec),
+                                             .name = "first",
+                                             .home_size = MIB},
+                          WAIT_US, &none),
+        NIGH_EXISTS);
+    claim(world.client[2], nigh_space_delete(world.client[2], "first", WAIT_US));
+    for (uint32_t n = 0; n < NODES; n++) {
+        assert_int_equal(nigh_space_open(world.client[n], "first", NIGH_SPACE_READ, WAIT_US, &none),
+                         NIGH_NOT_FOUND);
+        assert_int_equal(read_word(spaces[n], word, &value), NIGH_NOT_FOUND);
+        nigh_space_close(spaces[n]);
+    }
+    /* Its name is free, and of another space. */
+    open_all(&world, "first", spaces);
+    assert_int_equal(read_word(spaces[1], word, &value), NIGH_NOT_FOUND);
+    end_world(&world);
+}
+
+static void more_than_a_node_has_room_for_is_made_nowhere(void **state)
+{
+    struct world world;
+    nigh_space *none = NULL;
+    nigh_space_spec spec = {
+        .struct_size = sizeof spec, .name = "large", .home_size = 10 * MIB, .cache_size = MIB};
+    nigh_space_info info = {.struct_size = sizeof info};
+
+    (void)state;
+    begin_world(&world, NODES);
+    nigh_space_close(create(world.client[0], "small"));
+    spec.home_size = 20 * MIB;
+    assert_int_equal(nigh_space_create(world.client[1], &spec, WAIT_US, &none),
+                     NIGH_OUT_OF_MEMORY);
+    for (uint32_t n = 0; n < NODES; n++) {
+        assert_int_equal(nigh_space_stat(world.client[n], "large", WAIT_US, &info),
+                         NIGH_NOT_FOUND);
+    }
+    spec.home_size = 10 * MIB;
+    claim(world.client[1], nigh_space_create(world.client[1], &spec, WAIT_US, &none));
+    end_world(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_node_alone_has_spaces),
         cmocka_unit_test(what_one_writes_all_see),
+        cmocka_unit_test(what_all_add_to_is_exact),
+        cmocka_unit_test(locks_exclude),
+        cmocka_unit_test(a_node_that_is_killed_costs_what_it_had),
+        cmocka_unit_test(a_client_that_holds_a_lock_lets_go_when_it_is_killed),
+        cmocka_unit_test(what_is_deleted_is_gone_everywhere),
+        cmocka_unit_test(more_than_a_node_has_room_for_is_made_nowhere),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
