@@ -164,6 +164,12 @@ void space_allocator_leave(struct space_allocator *allocator, uint64_t first)
     set_run(allocator, first, length_of(allocator, first), RUN_LEAVING);
 }
 
+void space_allocator_keep(struct space_allocator *allocator, uint64_t first)
+{
+    NIGH_ASSERT(kind_of(allocator, first) == RUN_LEAVING);
+    set_run(allocator, first, length_of(allocator, first), RUN_GIVEN);
+}
+
 void space_allocator_give(struct space_allocator *allocator, uint64_t first)
 {
     uint32_t length = length_of(allocator, first);

@@ -41,6 +41,9 @@ uint64_t space_allocator_length(const struct space_allocator *allocator, uint64_
 /* They are being freed: nobody frees them once more. */
 void space_allocator_leave(struct space_allocator *allocator, uint64_t first);
 
+/* They are not, after all. */
+void space_allocator_keep(struct space_allocator *allocator, uint64_t first);
+
 /* ... and are free. */
 void space_allocator_give(struct space_allocator *allocator, uint64_t first);
 

@@ -111,7 +111,6 @@ static void go_on(struct space_engine *engine, struct engine_job *job, uint32_t 
     }
     if (job->kind == SPACE_OP_ALLOC && !is_heard(engine, job)) {
         /* Nobody would ever free it. */
-        space_allocator_leave(&engine->allocator, job->first);
         job->kind = SPACE_OP_FREE;
         job->seat = SPACE_NOBODY;
         job->at = 0;
@@ -119,6 +118,8 @@ static void go_on(struct space_engine *engine, struct engine_job *job, uint32_t 
     }
     if (job->kind == SPACE_OP_FREE) {
         space_allocator_give(&engine->allocator, job->first);
+    } else {
+        space_allocator_keep(&engine->allocator, job->first);
     }
     end_job(engine, job, NIGH_OK);
 }
@@ -152,7 +153,11 @@ static nigh_status plan(struct space_engine *engine, uint8_t kind, uint64_t addr
     if (kind == SPACE_OP_ALLOC) {
         job->count = bytes > span ? 0 : (bytes + mask) >> engine->config.home.shift;
         job->first = space_allocator_take(&engine->allocator, job->count);
-        return job->first == SPACE_NO_BLOCK ? NIGH_OUT_OF_MEMORY : NIGH_OK;
+        if (job->first == SPACE_NO_BLOCK) {
+            return NIGH_OUT_OF_MEMORY;
+        }
+        space_allocator_leave(&engine->allocator, job->first); /* nobody frees it before its time */
+        return NIGH_OK;
     }
     job->first = engine_number(engine, address);
     job->count = space_allocator_length(&engine->allocator, job->first);
