@@ -280,7 +280,8 @@ static void end_engine(struct space_here *here, nigh_status status)
 {
     if (here->engine == NULL)
         return;
-    space_windows_let_go(here->at->windows, UINT32_MAX, here->engine, here->at->lane->now_us);
+    space_windows_let_go(here->at->windows, UINT32_MAX, here->engine, status,
+                         here->at->lane->now_us);
     space_engine_end(here->engine, status);
 }
 

@@ -22,6 +22,9 @@
 _Static_assert(LIMIT_SPACES < 1u << PLACE_BITS && LIMIT_SESSION_WINDOWS < 1u << PLACE_BITS,
                "a number has room for a place");
 
+/* Who was asked has no lease: it is asked again. */
+#define LOOK_AGAIN_US UINT64_C(20000)
+
 /* Files' numbers: one of those, and of what it is. */
 enum file_of {
     FILE_CACHE = 1,
@@ -94,15 +97,25 @@ static struct space_here *here_of(const struct lane_spaces *at, const struct spa
 {
     struct space_here *here = at->places[opened->place];
 
-    return here != NULL && here->birth == opened->birth && here->engine != NULL ? here : NULL;
+    return here != NULL && here->birth == opened->birth && here->engine != NULL &&
+                   !here->is_deleted
+               ? here
+               : NULL;
 }
 
-struct space_engine *lane_space_find(void *context, uint32_t slot, uint32_t number, bool *may_write)
+struct space_engine *lane_space_find(void *context, uint32_t slot, uint32_t number, bool *may_write,
+                                     nigh_status *why)
 {
     const struct lane_spaces *at = context;
     const struct space_opened *opened = find_opened(at, slot, number);
     const struct space_here *here = opened == NULL ? NULL : here_of(at, opened);
 
+    if (opened == NULL)
+        *why = NIGH_CLOSED;
+    else if (space_registry_find_birth(at->registry, opened->birth) == LIMIT_SPACES)
+        *why = NIGH_NOT_FOUND;
+    else
+        *why = NIGH_NO_QUORUM; /* it is made anew here */
     if (here == NULL)
         return NULL;
     *may_write = (opened->rights & SESSION_SPACE_WRITE) != 0;
@@ -121,7 +134,7 @@ static void let_go(struct lane_spaces *at, uint32_t slot, const struct space_ope
     const struct space_here *here = here_of(at, opened);
 
     if (here != NULL)
-        space_windows_let_go(at->windows, slot, here->engine, at->lane->now_us);
+        space_windows_let_go(at->windows, slot, here->engine, NIGH_CLOSED, at->lane->now_us);
     at->is_awake = true;
 }
 
@@ -213,8 +226,12 @@ void lane_space_answered(void *context, uint32_t number, nigh_status status)
     struct space_asked *asked = &at->asked[number];
 
     asked->is_begun = false;
-    tell(at, asked, status);
     at->is_awake = true;
+    if (status == NIGH_NO_QUORUM && !asked->is_told) {
+        asked->again_us = at->lane->now_us + LOOK_AGAIN_US; /* one that has just begun */
+        return;
+    }
+    tell(at, asked, status);
 }
 
 /* Of one that the registry knows: it is opened, and its session told. */
@@ -306,16 +323,14 @@ static bool go_on_change(struct lane_spaces *at, struct space_asked *asked)
     uint32_t number = (uint32_t)(asked - at->asked);
     nigh_status status;
 
-    if (!lane_spaces_know_all(at))
+    if (!lane_spaces_know_all(at) || at->lane->now_us < asked->again_us)
         return false;
     asked->is_begun = true;
     status = asked->what == SESSION_SPACE_CREATE
                  ? space_registry_make(at->registry, &asked->info, number)
                  : space_registry_delete(at->registry, asked->info.birth, number);
-    if (status != NIGH_OK) {
-        asked->is_begun = false;
-        tell(at, asked, status);
-    }
+    if (status != NIGH_OK)
+        lane_space_answered(at, number, status);
     at->is_awake = true;
     return true;
 }
@@ -330,9 +345,9 @@ static bool go_on(struct lane_spaces *at, struct space_asked *asked)
 /* Without all members known a deadline says who was not there. */
 static nigh_status overdue(const struct lane_spaces *at, const struct space_asked *asked)
 {
-    if (asked->is_begun || lane_spaces_know_all(at))
+    if (asked->is_begun || (lane_spaces_know_all(at) && asked->again_us == 0))
         return NIGH_TIMEOUT;
-    return at->has_lease ? NIGH_PEER_LOST : NIGH_NO_QUORUM;
+    return at->has_lease && asked->again_us == 0 ? NIGH_PEER_LOST : NIGH_NO_QUORUM;
 }
 
 bool lane_spaces_asked_turn(struct lane_spaces *at)
@@ -358,8 +373,13 @@ uint64_t lane_spaces_asked_due_us(const struct lane_spaces *at)
     uint64_t due_us = UINT64_MAX;
 
     for (uint32_t n = 0; n < SPACE_ASKED; n++) {
-        if (at->asked[n].what != 0 && !at->asked[n].is_told)
-            due_us = min_u64(due_us, at->asked[n].deadline_us);
+        const struct space_asked *asked = &at->asked[n];
+
+        if (asked->what == 0 || asked->is_told)
+            continue;
+        due_us = min_u64(due_us, asked->deadline_us);
+        if (!asked->is_begun && asked->again_us != 0)
+            due_us = min_u64(due_us, max_u64(asked->again_us, at->lane->now_us + 1));
     }
     return due_us;
 }

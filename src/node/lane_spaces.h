@@ -59,6 +59,7 @@ struct space_asked {
     bool is_told;                 /* nobody waits any more */
     uint32_t slot, begun, cookie;
     uint64_t deadline_us, argument, place;
+    uint64_t again_us; /* not before */
     struct space_info info; /* DELETE: its birth alone; OPEN: its id */
 };
 
@@ -146,7 +147,7 @@ void lane_space_replace(struct lane_spaces *at, struct space_here *here);
 
 /* space_windows_shell: */
 struct space_engine *lane_space_find(void *context, uint32_t slot, uint32_t number,
-                                     bool *may_write);
+                                     bool *may_write, nigh_status *why);
 void lane_space_broken(void *context, uint32_t slot);
 /* Of the registry. */
 void lane_space_answered(void *context, uint32_t number, nigh_status status);

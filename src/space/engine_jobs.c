@@ -197,9 +197,8 @@ static enum engine_tried ask_far(struct space_engine *engine, struct space_op *o
         .address = op->address,
     };
 
-    if (!engine->seats[home].is_met) {
-        op->status = NIGH_PEER_LOST;
-        return TRIED_ENDED;
+    if (!engine->seats[home].is_met || !engine->seats[home].member.cache.is_open) {
+        return TRIED_STARVES;
     }
     op->ticket = ++engine->ticket;
     wire.operands[0] = op->kind == SPACE_OP_ALLOC ? op->operands[0] : 0;
@@ -221,8 +220,7 @@ enum engine_tried engine_begin_job(struct space_engine *engine, struct space_op 
         return ask_far(engine, op, home);
     }
     if (engine->opened == 0) {
-        op->status = NIGH_UNREACHABLE;
-        return TRIED_ENDED;
+        return TRIED_STARVES;
     }
     op->state = OP_JOB;
     op->status = begin(engine, &asked, address, op->operands[0]);

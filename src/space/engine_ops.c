@@ -203,6 +203,22 @@ enum engine_tried engine_wait(struct space_engine *engine, struct space_op *op,
     return tried;
 }
 
+static bool is_block_op(const struct space_op *op)
+{
+    return op->kind < SPACE_OP_ALLOC;
+}
+
+/* ENDED; else it waits where it has to. */
+static enum engine_tried begin(struct space_engine *engine, struct space_op *op)
+{
+    enum engine_tried tried =
+        is_block_op(op) ? try_op(engine, op) : engine_begin_job(engine, op);
+
+    return tried == TRIED_STARVES || (tried == TRIED_WAITS && is_block_op(op))
+               ? engine_wait(engine, op, tried)
+               : tried;
+}
+
 /* One that waited; true: it waits on. */
 static void try_one(struct space_engine *engine, struct space_op *op)
 {
@@ -217,10 +233,7 @@ static void try_one(struct space_engine *engine, struct space_op *op)
     list_remove(&op->node);
     engine->stats.waiting--;
     op->place = NULL;
-    tried = try_op(engine, op);
-    if (tried != TRIED_ENDED) {
-        tried = engine_wait(engine, op, tried);
-    }
+    tried = begin(engine, op);
     if (tried == TRIED_ENDED) {
         engine_end_op(engine, op, op->status);
     }
@@ -339,11 +352,6 @@ void engine_tell_places(struct space_engine *engine, uint8_t home, uint8_t event
 
 /* ---- from clients --------------------------------------------------------- */
 
-static bool is_block_op(const struct space_op *op)
-{
-    return op->kind < SPACE_OP_ALLOC;
-}
-
 static bool is_valid(const struct space_engine *engine, const struct space_op *op)
 {
     uint64_t offset = op->address & engine->config.home.mask;
@@ -408,14 +416,7 @@ bool space_engine_begin(struct space_engine *engine, struct space_op *op, uint64
     if (op->status != NIGH_OK) {
         return true;
     }
-    if (is_block_op(op)) {
-        tried = try_op(engine, op);
-        if (tried != TRIED_ENDED) {
-            tried = engine_wait(engine, op, tried);
-        }
-    } else {
-        tried = engine_begin_job(engine, op);
-    }
+    tried = begin(engine, op);
     if (tried == TRIED_ENDED) {
         engine_wake(engine);
         return true;

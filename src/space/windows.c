@@ -22,6 +22,7 @@ struct record {
     struct space_engine *engine; /* NULL: FENCE and FLUSH, which are of all */
     struct window *window;
     struct list_node node; /* in the order of the ring; not linked: free */
+    nigh_status why;       /* of NULL otherwise: how it ends */
     bool runs;             /* the engine has it */
 };
 
@@ -187,6 +188,14 @@ static uint8_t op_kind(uint8_t kind)
 
 /* ---- ends ----------------------------------------------------------------- */
 
+static struct space_engine *find(const struct window *window, uint32_t space, bool *may_write,
+                                 nigh_status *why)
+{
+    const struct space_windows_shell *shell = &window->windows->shell;
+
+    return shell->find(shell->context, window->session, space, may_write, why);
+}
+
 static void note_hold(struct window *window, const struct record *record)
 {
     struct hold *hold = find_hold(window, NULL, 0);
@@ -196,6 +205,14 @@ static void note_hold(struct window *window, const struct record *record)
                           .block = block_of(record->engine, record->record.address),
                           .how = record->op.kind == SPACE_OP_LOCK_READ ? SPACE_HOLDS_TO_READ
                                                                        : SPACE_HOLDS_ALONE};
+}
+
+/* What a client is told. Who asks by a window is told NIGH_NODE_LOST of its own node alone. */
+static nigh_status told(nigh_status status)
+{
+    return status == NIGH_NODE_LOST     ? NIGH_PEER_LOST
+           : status == NIGH_UNREACHABLE ? NIGH_BUSY
+                                        : status;
 }
 
 /* It is done, and the client told so before anything else that this may be for. */
@@ -208,6 +225,7 @@ static void end_record(struct record *record, nigh_status status)
     window->count--;
     window->is_dirty = true;
     record->runs = false;
+    status = told(status);
     if (is_lock(asked->kind) && status == NIGH_OK) {
         note_hold(window, record);
     }
@@ -328,7 +346,7 @@ static void begin_op(struct window *window, struct record *record, uint64_t now_
 {
     const struct space_record *asked = &record->record;
     bool may_write = false;
-    nigh_status status;
+    nigh_status status, why;
 
     /* What it has open may have changed since it was taken. */
     record->op = (struct space_op){
@@ -342,8 +360,7 @@ static void begin_op(struct window *window, struct record *record, uint64_t now_
         .bytes = op_bytes,
         .ended = op_ended,
     };
-    if (window->windows->shell.find(window->windows->shell.context, window->session, asked->space,
-                                    &may_write) != record->engine) {
+    if (find(window, asked->space, &may_write, &why) != record->engine) {
         end_record(record, NIGH_CLOSED);
         return;
     }
@@ -363,7 +380,7 @@ static void begin(struct window *window, struct record *record, uint64_t now_us)
     if (is_of_all(record->record.kind)) {
         end_record(record, NIGH_OK);
     } else if (record->engine == NULL) {
-        end_record(record, NIGH_INVALID);
+        end_record(record, record->why);
     } else {
         begin_op(window, record, now_us);
     }
@@ -433,8 +450,8 @@ static bool take(struct window *window, uint64_t now_us)
     record->runs = false;
     record->op.deadline_us = deadline_of(&record->record, now_us);
     record->engine = is_of_all(record->record.kind) ? NULL
-                                                    : shell->find(shell->context, window->session,
-                                                                  record->record.space, &may_write);
+                                                    : find(window, record->record.space, &may_write,
+                                                           &record->why);
     list_push_back(&window->order, &record->node);
     window->count++;
     return true;
@@ -442,17 +459,17 @@ static bool take(struct window *window, uint64_t now_us)
 
 static void take_hints(struct window *window)
 {
-    struct space_windows_shell *shell = &window->windows->shell;
     uint64_t hints[LIMIT_SPACE_HINTS];
     uint32_t count = space_consumer_hints(&window->consumer, hints);
     struct space_engine *engine = NULL;
     uint64_t last = UINT64_MAX;
     bool may_write;
+    nigh_status why;
 
     for (uint32_t n = 0; n < count; n++) {
         if (hints[n] >> 32 != last) {
             last = hints[n] >> 32;
-            engine = shell->find(shell->context, window->session, (uint32_t)last, &may_write);
+            engine = find(window, (uint32_t)last, &may_write, &why);
         }
         if (engine != NULL) {
             space_engine_hint(engine, (uint32_t)hints[n]);
@@ -572,7 +589,8 @@ void space_windows_remove(struct space_windows *windows, uint32_t number, uint64
     free(window);
 }
 
-static void leave_space(struct window *window, struct space_engine *engine, uint64_t now_us)
+static void leave_space(struct window *window, struct space_engine *engine, nigh_status why,
+                        uint64_t now_us)
 {
     struct list_node *next;
 
@@ -588,7 +606,7 @@ static void leave_space(struct window *window, struct space_engine *engine, uint
             space_engine_give_up(engine, &record->op);
         }
         record->op.value = 0;
-        end_record(record, NIGH_CLOSED);
+        end_record(record, why);
     }
     for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS; n++) {
         if (window->holds[n].engine == engine) {
@@ -598,13 +616,13 @@ static void leave_space(struct window *window, struct space_engine *engine, uint
 }
 
 void space_windows_let_go(struct space_windows *windows, uint32_t session,
-                          struct space_engine *engine, uint64_t now_us)
+                          struct space_engine *engine, nigh_status why, uint64_t now_us)
 {
     for (uint32_t n = 0; n < windows->count; n++) {
         struct window *window = windows->windows[n];
 
         if (window != NULL && (session == UINT32_MAX || window->session == session)) {
-            leave_space(window, engine, now_us);
+            leave_space(window, engine, why, now_us);
         }
     }
 }

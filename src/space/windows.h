@@ -17,9 +17,10 @@ struct space_windows;
 
 struct space_windows_shell {
     void *context;
-    /* The engine of what a session calls `space`, and whether it may write there; NULL: it has no
-     * such space open. */
-    struct space_engine *(*find)(void *context, uint32_t session, uint32_t space, bool *may_write);
+    /* The engine of what a session calls `space`, and whether it may write there. NULL: *why is how
+     * what is asked of it ends. */
+    struct space_engine *(*find)(void *context, uint32_t session, uint32_t space, bool *may_write,
+                                 nigh_status *why);
     /* The client wrote what cannot be: its session is to end. Its windows are served no more; not
      * to be removed from inside this call. */
     void (*broken)(void *context, uint32_t session);
@@ -40,9 +41,9 @@ nigh_status space_windows_add(struct space_windows *windows, uint32_t session,
 void space_windows_remove(struct space_windows *windows, uint32_t window, uint64_t now_us);
 
 /* A session closed a space, or the space ends (before space_engine_end): what its windows, or all,
- * hold there is let go. UINT32_MAX: of all sessions. */
+ * hold there is let go, and what they wait for ends with `why`. UINT32_MAX: of all sessions. */
 void space_windows_let_go(struct space_windows *windows, uint32_t session,
-                          struct space_engine *engine, uint64_t now_us);
+                          struct space_engine *engine, nigh_status why, uint64_t now_us);
 
 /* Whether there is something to take: what a lane looks at before it sleeps, behind the fence that
  * space_producer_must_ring needs. */

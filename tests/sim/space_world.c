@@ -180,12 +180,13 @@ static void link_event(struct world *world, uint32_t at, uint32_t peer)
 /* ---- nodes ---------------------------------------------------------------- */
 
 static struct space_engine *shell_find(void *context, uint32_t session, uint32_t space,
-                                       bool *may_write)
+                                       bool *may_write, nigh_status *why)
 {
     struct world_node *node = context;
 
     (void)session;
     *may_write = true;
+    *why = NIGH_CLOSED;
     return space == SPACE_NUMBER ? node->engine : NULL;
 }
 
