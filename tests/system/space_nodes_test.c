@@ -269,6 +269,9 @@ static void *add_under_lock(void *argument)
         unlocked = nigh_space_unlock(worker->space, worker->word, WAIT_US);
         worker->status = worker->status == NIGH_OK ? unlocked : worker->status;
     }
+    if (worker->status == NIGH_OK) {
+        worker->status = nigh_space_flush(worker->space, WAIT_US, NULL);
+    }
     return NULL;
 }
 
@@ -379,7 +382,7 @@ static void a_node_that_is_killed_costs_what_it_had(void **state)
                                              &spaces[2]) == NIGH_OK,
                              20000));
     assert_int_equal(get(&world, 2, spaces[2], word[0]), 8);
-    assert_int_equal(read_word(spaces[2], word[2], &value), NIGH_NOT_FOUND);
+    assert_int_equal(read_word(spaces[2], word[2], &value), NIGH_PEER_LOST);
     again = alloc_at(&world, 0, spaces[0], 512, 2);
     value = 99;
     write_all(&world, 1, spaces[1], again, &value, sizeof value);
