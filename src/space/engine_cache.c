@@ -73,7 +73,7 @@ static void say(struct space_engine *engine, const struct line_at *at,
         send.to = is_to_home ? SPACE_MEMORY_HOME : SPACE_MEMORY_CACHE;
         send.to_offset = is_to_home ? (uint64_t)((const uint8_t *)engine->config.home.bytes -
                                                  (const uint8_t *)engine->config.home_memory) +
-                                          (at->block - space_address_first(home))
+                                          (at->block & ((UINT64_C(1) << engine->place_bits) - 1))
                                     : frame_offset(engine, message->frame);
     }
     engine_say(engine, &send);

@@ -257,8 +257,10 @@ static void start_node(struct world *world, uint32_t number)
     node->cache = aligned_alloc(4096, node->cache_bytes);
     memset(node->home, 0, node->home_bytes);
     memset(node->cache, 0, node->cache_bytes);
-    space_view_make_home(node->home, WORLD_HOME, WORLD_BYTES, space_address_first((uint8_t)number),
-                         &config.home);
+    space_view_make_home(
+        node->home, WORLD_HOME, WORLD_BYTES,
+        space_address_of_life((uint8_t)number, ++node->lives, (uint64_t)WORLD_HOME * WORLD_BYTES),
+        &config.home);
     space_view_make_cache(node->cache, 1, WORLD_BYTES, &config.cache);
     config.home_memory = node->home;
     config.cache_memory = node->cache;
@@ -356,6 +358,9 @@ static const uint8_t *readable(const struct world_node *node, uint64_t address, 
         uint64_t number = engine_number(engine, address);
         const struct space_entry *entry = &engine->entries[number];
 
+        if (!engine_is_current(engine, address)) {
+            return NULL;
+        }
         *is_writable = space_entry_is_writable(entry);
         return space_entry_is_readable(entry) || entry->state == SPACE_HOME_REBUILDING
                    ? (const uint8_t *)space_bytes_of(&engine->config.home, number)
@@ -465,27 +470,12 @@ static void look_at_block(struct world *world, uint32_t number)
     }
 }
 
-static uint64_t life_of(const struct world *world, uint64_t address)
-{
-    return world->nodes[space_address_seat(address)].engine->config.life;
-}
-
-/* Its home is there anew, and of all who are there nobody knows that there was one. */
-static bool is_forgotten(const struct world *world, const struct world_block *block)
-{
-    const struct world_node *home = &world->nodes[space_address_seat(block->address)];
-
-    return home->is_alive && block->home_life != life_of(world, block->address) &&
-           home->engine->opened != 0 && !home->engine->was_known;
-}
-
 static void look(struct world *world)
 {
     world->used = 0;
     for (uint32_t n = 0; n < WORLD_BLOCKS; n++) {
         struct world_block *block = &world->blocks[n];
 
-        block->is_used = block->is_used && !is_forgotten(world, block);
         world->used += block->is_used;
         if (block->is_used) {
             look_at_block(world, n);
@@ -779,25 +769,6 @@ static void note_lock(struct world *world, struct world_node *node, struct world
     world->locks++;
 }
 
-/* What was said of an address before its home forgot it may be done to what is there now. */
-static void want_what_is_late(struct world *world, struct world_block *block)
-{
-    for (uint32_t n = 0; n < world->rules.nodes * world->rules.clients; n++) {
-        struct world_client *client =
-            &world->nodes[n / world->rules.clients].clients[n % world->rules.clients];
-
-        for (uint32_t w = 0; client->state != CLIENT_GONE && w < client->pending; w++) {
-            if (client->writes[w].address == block->address) {
-                want(&block->words[client->writes[w].word], client->writes[w].value);
-            }
-        }
-        if (client->state == CLIENT_ASKS && client->address == block->address &&
-            client->kind >= SPACE_RECORD_ADD && client->kind <= SPACE_RECORD_SWAP) {
-            want(&block->words[client->word], client->value);
-        }
-    }
-}
-
 static void note_alloc(struct world *world, struct world_client *client, uint64_t address)
 {
     struct world_block *block = &world->blocks[client->block];
@@ -806,10 +777,8 @@ static void note_alloc(struct world *world, struct world_client *client, uint64_
         struct world_block *other = &world->blocks[n];
 
         if (other->is_used && other->address == address) {
-            /* Who freed it never heard that it was done; or nobody is there who knew. */
-            claim(world, other->is_freed || other->home_life != life_of(world, address),
-                  "a block is given twice");
-            other->is_used = false;
+            claim(world, other->is_freed, "a block is given twice");
+            other->is_used = false; /* who freed it never heard that it was done */
         }
     }
     for (uint32_t n = 0; n < WORLD_BLOCKS && block->is_used; n++) {
@@ -822,9 +791,7 @@ static void note_alloc(struct world *world, struct world_client *client, uint64_
     block->is_used = true;
     block->is_freed = false;
     block->address = address;
-    block->home_life = life_of(world, address);
     block->life++;
-    want_what_is_late(world, block);
 }
 
 static void note_read(struct world *world, struct world_client *client, uint64_t value)
