@@ -400,7 +400,8 @@ static bool is_fenced(struct world *world, uint32_t block, uint32_t word, uint64
             for (uint32_t w = 0; w < client->pending; w++) {
                 const struct world_write *write = &client->writes[w];
 
-                if (write->block == block && write->word == word && write->value == value) {
+                if (write->block == block && write->word == word && write->value == value &&
+                    write->address == world->blocks[block].address) {
                     fence = write->fence;
                 }
             }
@@ -505,7 +506,8 @@ static void want(struct world_word *word, uint64_t value)
 }
 
 /* The newest of its own writes that are not done; 0: none. */
-static uint64_t own_value(struct world_client *client, uint32_t block, uint32_t word)
+static uint64_t own_value(const struct world *world, struct world_client *client, uint32_t block,
+                          uint32_t word)
 {
     uint64_t value = 0;
 
@@ -513,6 +515,7 @@ static uint64_t own_value(struct world_client *client, uint32_t block, uint32_t 
         const struct world_write *write = &client->writes[n];
 
         if (write->block == block && write->word == word &&
+            write->address == world->blocks[block].address &&
             !space_producer_is_done(&client->producer, write->ticket)) {
             value = write->value;
         }
@@ -593,7 +596,7 @@ static void read_word(struct world *world, struct world_client *client)
     uint64_t value, own;
 
     client->word = (uint32_t)below(world, WORLD_WORDS);
-    own = own_value(client, client->block, client->word);
+    own = own_value(world, client, client->block, client->word);
     if (space_producer_read(&client->producer, &client->mapped, address_of(client, world), &value,
                             8) == SPACE_READ) {
         world->hits++;
@@ -820,7 +823,7 @@ static void note_answer(struct world *world, struct world_node *node, struct wor
     world->answers++;
     world->statuses[-status]++;
     if (status != NIGH_OK) {
-        if (client->kind == SPACE_RECORD_FREE) {
+        if (client->kind == SPACE_RECORD_FREE || status == NIGH_NODE_LOST) {
             block->is_used = false; /* it may be, or not: nobody uses it any more */
         }
         return;
@@ -941,7 +944,7 @@ static void one_event(struct world *world)
 
     world->event++;
     world->now_us += below(world, 3);
-    if (!world->is_calm && one_in(world, 300)) {
+    if (!world->is_calm && one_in(world, 200 + world->seed % 5 * 300)) {
         fault(world);
     } else if (what < 4 && world->nodes[a].is_alive) {
         client_event(world, &world->nodes[a],
