@@ -282,9 +282,12 @@ enum engine_tried engine_try_home(struct space_engine *engine, struct space_op *
     if (!engine_is_current(engine, op->address)) {
         return end_now(op, op->kind == SPACE_OP_UNLOCK ? NIGH_LOCK_LOST : NIGH_NODE_LOST);
     }
-    if (op->holds == SPACE_HOLDS_ALONE && op->kind != SPACE_OP_UNLOCK) {
-        return entry->holds == SPACE_HELD_ALONE ? perform(engine, number, op)
-                                                : end_now(op, NIGH_LOCK_LOST);
+    if (op->holds != SPACE_HOLDS_NOTHING && op->kind != SPACE_OP_UNLOCK) {
+        /* It would wait behind who waits for it to let go. */
+        return entry->holds != 0 &&
+                       (op->holds == SPACE_HOLDS_ALONE) == (entry->holds == SPACE_HELD_ALONE)
+                   ? perform(engine, number, op)
+                   : end_now(op, NIGH_LOCK_LOST);
     }
     if (op->is_try && is_kept_from(engine, number, op)) {
         return end_now(op, NIGH_BUSY);
