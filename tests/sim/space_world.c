@@ -386,31 +386,30 @@ static bool is_wanted(struct world_word *word, uint64_t value, bool has_come)
     return false;
 }
 
-static bool is_fenced(struct world *world, uint32_t block, uint32_t word, uint64_t value)
+/* All that its thread wrote before, to that block or before a fence, is there. */
+static bool is_in_order(struct world_client *client, const struct world_write *write)
 {
-    for (uint32_t n = 0; n < world->rules.nodes; n++) {
-        for (uint32_t c = 0; c < world->rules.clients; c++) {
-            struct world_client *client = &world->nodes[n].clients[c];
-            uint32_t fence = UINT32_MAX;
+    for (const struct world_write *other = client->writes; other < write; other++) {
+        if ((other->fence < write->fence || other->address == write->address) &&
+            !space_producer_is_done(&client->producer, other->ticket)) {
+            return false;
+        }
+    }
+    return true;
+}
 
-            if (client->state == CLIENT_GONE) {
-                continue;
-            }
-            for (uint32_t w = 0; w < client->pending; w++) {
-                const struct world_write *write = &client->writes[w];
+static bool are_in_order(struct world *world, uint32_t block, uint32_t word, uint64_t value)
+{
+    for (uint32_t n = 0; n < world->rules.nodes * world->rules.clients; n++) {
+        struct world_client *client =
+            &world->nodes[n / world->rules.clients].clients[n % world->rules.clients];
 
-                if (write->block == block && write->word == word && write->value == value &&
-                    write->address == world->blocks[block].address) {
-                    fence = write->fence;
-                }
-            }
-            for (uint32_t w = 0; w < client->pending && fence != UINT32_MAX; w++) {
-                const struct world_write *write = &client->writes[w];
+        for (uint32_t w = 0; client->state != CLIENT_GONE && w < client->pending; w++) {
+            const struct world_write *write = &client->writes[w];
 
-                if (write->fence < fence &&
-                    !space_producer_is_done(&client->producer, write->ticket)) {
-                    return false;
-                }
+            if (write->word == word && write->value == value &&
+                write->address == world->blocks[block].address && !is_in_order(client, write)) {
+                return false;
             }
         }
     }
@@ -427,7 +426,8 @@ static void change(struct world *world, uint32_t block, uint32_t number, uint64_
         word->asked -= (uint32_t)min_u64(value - word->value, word->asked);
     } else if (claim(world, is_wanted(word, value, true),
                      "a word is what nobody wants it to be now")) {
-        claim(world, is_fenced(world, block, number, value), "a write passes a fence");
+        claim(world, are_in_order(world, block, number, value),
+              "a write passes one that is before it");
     }
     word->old[word->olds++ % 64].value = word->value;
     word->old[(word->olds - 1) % 64].until = world->event;

@@ -367,6 +367,33 @@ static void what_waits_for_room_is_said_in_order(void **state)
     end();
 }
 
+/* A holder reads what it holds, whoever waits for it to let go, and whatever its home is about. */
+static void who_holds_waits_for_nobody(void **state)
+{
+    struct space_op hold, lock, read;
+    uint64_t block;
+
+    (void)state;
+    begin();
+    block = allocate();
+    hold = op_of(SPACE_OP_LOCK_READ, block);
+    assert_true(space_engine_begin(engine, &hold, 1));
+    say(1, (struct space_wire){.kind = SPACE_WIRE_LINKS, .operands = {0, 1}});
+    (void)space_engine_turn(engine, 1); /* a term, that nobody has claimed */
+    lock = op_of(SPACE_OP_LOCK_WRITE, block);
+    assert_false(space_engine_begin(engine, &lock, 1));
+    read = op_of(SPACE_OP_READ, block);
+    read.holds = SPACE_HOLDS_TO_READ;
+    assert_true(space_engine_begin(engine, &read, 1));
+    assert_int_equal(read.status, NIGH_OK);
+    hold = op_of(SPACE_OP_UNLOCK, block);
+    hold.holds = SPACE_HOLDS_TO_READ;
+    assert_true(space_engine_begin(engine, &hold, 1));
+    assert_int_equal(lock.operands[1], 0);
+    end();
+    assert_int_equal(lock.status, NIGH_CLOSED);
+}
+
 /* A try ends at once where it is held here, else when its time is up. */
 static void a_try_waits_no_longer_than_it_may(void **state)
 {
@@ -408,6 +435,7 @@ int main(void)
         cmocka_unit_test(a_claim_waits_for_what_is_written),
         cmocka_unit_test(who_was_left_out_has_nothing),
         cmocka_unit_test(what_waits_for_room_is_said_in_order),
+        cmocka_unit_test(who_holds_waits_for_nobody),
         cmocka_unit_test(a_try_waits_no_longer_than_it_may),
     };
 
