@@ -13,7 +13,8 @@ static bool is_config_valid(const struct space_engine_config *config)
 
     return config->self < SPACE_SEATS && config->life != 0 && config->shell.send != NULL &&
            config->shell.cut != NULL && home->words != NULL && cache->sets != NULL &&
-           home->mask == cache->mask && home->first == space_address_first(config->self) &&
+           home->mask == cache->mask && space_address_seat(home->first) == config->self &&
+           (home->first & ((UINT64_C(1) << space_place_bits(home->span)) - 1)) == 0 &&
            home->count <= LIMIT_SPACE_BLOCKS && home->span <= UINT64_C(1) << SPACE_SEAT_SHIFT;
 }
 
@@ -22,6 +23,7 @@ static void free_all(struct space_engine *engine)
     space_allocator_fini(&engine->allocator);
     space_frames_fini(&engine->frames);
     free(engine->entries);
+    free(engine->lives);
     free(engine->work_of);
     free(engine->works);
     free(engine->works_free);
@@ -41,6 +43,7 @@ static bool take_memory(struct space_engine *engine)
     uint64_t blocks = engine->config.home.count;
 
     engine->entries = calloc(blocks, sizeof(*engine->entries));
+    engine->lives = calloc(blocks, sizeof(*engine->lives));
     engine->work_of = calloc(blocks, sizeof(*engine->work_of));
     engine->works = calloc(blocks, sizeof(*engine->works));
     engine->works_free = calloc(blocks, sizeof(*engine->works_free));
@@ -51,10 +54,10 @@ static bool take_memory(struct space_engine *engine)
     engine->place_heads = calloc(LIMIT_SPACE_PLACES, sizeof(*engine->place_heads));
     engine->timer_heap = calloc(LIMIT_SPACE_PLACES, sizeof(struct timer *));
     engine->letters = calloc(engine->config.letters, sizeof(*engine->letters));
-    return engine->entries != NULL && engine->work_of != NULL && engine->works != NULL &&
-           engine->works_free != NULL && engine->atomics != NULL && engine->atomic_heads != NULL &&
-           engine->lines != NULL && engine->places != NULL && engine->place_heads != NULL &&
-           engine->timer_heap != NULL && engine->letters != NULL;
+    return engine->entries != NULL && engine->lives != NULL && engine->work_of != NULL &&
+           engine->works != NULL && engine->works_free != NULL && engine->atomics != NULL &&
+           engine->atomic_heads != NULL && engine->lines != NULL && engine->places != NULL &&
+           engine->place_heads != NULL && engine->timer_heap != NULL && engine->letters != NULL;
 }
 
 static void init_tables(struct space_engine *engine)
@@ -62,6 +65,7 @@ static void init_tables(struct space_engine *engine)
     engine->term.home.self = engine->config.self;
     for (uint64_t n = 0; n < engine->config.home.count; n++) {
         engine->entries[n].state = SPACE_HOME_LOST;
+        engine->lives[n] = engine->life;
     }
     engine->stats.lost = engine->config.home.count;
     for (uint8_t seat = 0; seat < SPACE_SEATS; seat++) {
@@ -101,6 +105,8 @@ nigh_status space_engine_create(const struct space_engine_config *config, struct
         free_all(engine);
         return NIGH_OUT_OF_MEMORY;
     }
+    engine->place_bits = space_place_bits(config->home.span);
+    engine->life = engine_life(engine, config->home.first);
     init_tables(engine);
     *out = engine;
     return NIGH_OK;
@@ -138,10 +144,11 @@ void space_engine_destroy(struct space_engine *engine)
 bool engine_is_address(const struct space_engine *engine, uint64_t address)
 {
     uint64_t seat = space_address_seat(address);
-    uint64_t offset = address - (seat << SPACE_SEAT_SHIFT);
+    uint64_t offset = address & ((UINT64_C(1) << engine->place_bits) - 1);
 
     return seat < SPACE_SEATS && offset < engine->config.home.span &&
-           (seat != 0 || offset > engine->config.home.mask);
+           (seat != 0 || offset > engine->config.home.mask) &&
+           (address & ((UINT64_C(1) << SPACE_SEAT_SHIFT) - 1)) >> engine->place_bits <= UINT32_MAX;
 }
 
 void engine_wake(struct space_engine *engine)

@@ -37,13 +37,34 @@ struct space_engine;
 
 /* ---- addresses ------------------------------------------------------------ */
 
-/* An address is its home's seat, and where in that home's memory. Of seat 0's the first block is
- * nobody's, so that 0 is no address. */
+/*
+ * An address is its home's seat (16 bits), and 48 bits: a number of the home's life, and below it
+ * where in that home's memory. A home that was started anew does not know who has addresses of its
+ * memory: it gives none of them again, but others for the same blocks, of its new life; those that
+ * somebody yet has copies of it goes on with. The first block of seat 0 is nobody's, so that 0 is
+ * no address.
+ */
 #define SPACE_SEAT_SHIFT 48u
 
 static inline uint64_t space_address_first(uint8_t seat)
 {
     return (uint64_t)seat << SPACE_SEAT_SHIFT;
+}
+
+/* Bits of where in a home's memory, of so many bytes. */
+static inline uint32_t space_place_bits(uint64_t span)
+{
+    return span <= 1 ? 0 : 64u - (uint32_t)__builtin_clzll(span - 1);
+}
+
+/* Where the memory of a home begins in its n-th life, which all others come before: as
+ * space_view_make_home is told. Of lives that are more than there are bits for it begins anew. */
+static inline uint64_t space_address_of_life(uint8_t seat, uint64_t life, uint64_t span)
+{
+    uint32_t bits = space_place_bits(span);
+    uint64_t lives = (UINT64_C(1) << (SPACE_SEAT_SHIFT - bits)) - 1;
+
+    return space_address_first(seat) | (life & lives & UINT32_MAX) << bits;
 }
 
 static inline uint64_t space_address_seat(uint64_t address)
@@ -91,8 +112,10 @@ struct space_engine_config {
     uint64_t space, birth;
     uint64_t life; /* random, not 0: another each time that a node makes the engine of a space */
     uint8_t self;  /* its seat */
-    /* As space_view_make_home and _make_cache have made them; home.first is
-     * space_address_first(self). They stay the caller's. */
+    /* As space_view_make_home and _make_cache have made them; home.first is space_address_of_life
+     * of a life that is not 0 and another than all before of this seat. Where lives have no numbers
+     * it is space_address_first: then a home that was started anew gives nothing of its memory to
+     * anybody, if somebody knows of a life before. They stay the caller's. */
     struct space_view home, cache;
     const void *home_memory, *cache_memory; /* where these begin */
     uint32_t asks;                          /* of one home under way at once; 0: LIMIT_SPACE_ASKS */

@@ -73,7 +73,7 @@ static void say(struct space_engine *engine, const struct line_at *at,
         send.to = is_to_home ? SPACE_MEMORY_HOME : SPACE_MEMORY_CACHE;
         send.to_offset = is_to_home ? (uint64_t)((const uint8_t *)engine->config.home.bytes -
                                                  (const uint8_t *)engine->config.home_memory) +
-                                          (at->block - space_address_first(home))
+                                          (at->block & ((UINT64_C(1) << engine->place_bits) - 1))
                                     : frame_offset(engine, message->frame);
     }
     engine_say(engine, &send);
@@ -237,14 +237,16 @@ static void perform(struct space_engine *engine, const struct line_at *at, struc
                    space_frames_bytes(&engine->frames, at->frame));
 }
 
-/* Who holds the block alone asks nobody. */
+/* Who holds the block asks nobody. */
 static enum engine_tried try_own(struct space_engine *engine, struct line_at *at,
                                  struct space_op *op)
 {
-    if (at->line == NULL || at->line->holds != SPACE_HELD_ALONE) {
+    if (at->line->holds == 0 ||
+        (op->holds == SPACE_HOLDS_ALONE) != (at->line->holds == SPACE_HELD_ALONE)) {
         op->status = NIGH_LOCK_LOST;
         return TRIED_ENDED;
     }
+    op->status = NIGH_OK;
     perform(engine, at, op);
     return TRIED_ENDED;
 }
@@ -321,7 +323,7 @@ static enum engine_tried try_here(struct space_engine *engine, uint32_t frame, s
     struct line_at at = line_in(engine, frame);
     struct engine_seat *home = home_of(engine, at.block);
 
-    if (op->holds == SPACE_HOLDS_ALONE && op->kind != SPACE_OP_UNLOCK) {
+    if (op->holds != SPACE_HOLDS_NOTHING && op->kind != SPACE_OP_UNLOCK) {
         return try_own(engine, &at, op);
     }
     if (op->kind == SPACE_OP_UNLOCK) {

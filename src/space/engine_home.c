@@ -279,9 +279,15 @@ enum engine_tried engine_try_home(struct space_engine *engine, struct space_op *
     if (engine->opened == 0) {
         return op->kind == SPACE_OP_UNLOCK ? end_now(op, NIGH_LOCK_LOST) : TRIED_STARVES;
     }
-    if (op->holds == SPACE_HOLDS_ALONE && op->kind != SPACE_OP_UNLOCK) {
-        return entry->holds == SPACE_HELD_ALONE ? perform(engine, number, op)
-                                                : end_now(op, NIGH_LOCK_LOST);
+    if (!engine_is_current(engine, op->address)) {
+        return end_now(op, op->kind == SPACE_OP_UNLOCK ? NIGH_LOCK_LOST : NIGH_NODE_LOST);
+    }
+    if (op->holds != SPACE_HOLDS_NOTHING && op->kind != SPACE_OP_UNLOCK) {
+        /* It would wait behind who waits for it to let go. */
+        return entry->holds != 0 &&
+                       (op->holds == SPACE_HOLDS_ALONE) == (entry->holds == SPACE_HELD_ALONE)
+                   ? perform(engine, number, op)
+                   : end_now(op, NIGH_LOCK_LOST);
     }
     if (op->is_try && is_kept_from(engine, number, op)) {
         return end_now(op, NIGH_BUSY);
@@ -304,14 +310,38 @@ static bool is_claim(uint8_t event)
 }
 
 /* A home that does not know what it had learns of a block that somebody has it. */
-static void remember_nothing(struct space_engine *engine, uint64_t number)
+static void remember_nothing(struct space_engine *engine, uint64_t address)
 {
+    uint64_t number = engine_number(engine, address);
     struct space_entry *entry = &engine->entries[number];
 
     if (engine->opened == 0 && entry->state == SPACE_HOME_LOST) {
         entry->state = SPACE_HOME_BARE;
+        engine->lives[number] = engine_life(engine, address);
         engine->stats.lost--;
     }
+}
+
+/* Who asks for what is of a life before, and is nobody's any more, hears so. */
+static bool is_of_now(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
+{
+    struct space_message lost = {.event = SPACE_CACHE_REFUSE,
+                                 .whom = SPACE_NOBODY,
+                                 .why = SPACE_HOME_LOST,
+                                 .term = engine->term.home.term};
+    struct space_wire refuse;
+
+    if (engine_is_current(engine, wire->address)) {
+        return true;
+    }
+    if (wire->event == SPACE_HOME_ASK_READ || wire->event == SPACE_HOME_ASK_WRITE ||
+        wire->event == SPACE_HOME_ASK_ATOMIC) {
+        space_wire_of(&lost, SPACE_WIRE_TO_CACHE, engine_block(engine, wire->address), &refuse);
+        engine_say_alone(engine, seat, &refuse);
+    } else {
+        engine_refuse(engine, seat);
+    }
+    return false;
 }
 
 void engine_home_message(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
@@ -339,12 +369,15 @@ void engine_home_message(struct space_engine *engine, uint8_t seat, const struct
         engine_refuse(engine, seat);
         return;
     }
+    if (is_claim(wire->event)) {
+        remember_nothing(engine, block);
+    }
+    if (!is_of_now(engine, seat, wire)) {
+        return;
+    }
     if (is_atomic && !keep_atomic(engine, seat, wire)) {
         engine_refuse(engine, seat);
         return;
-    }
-    if (is_claim(wire->event)) {
-        remember_nothing(engine, number);
     }
     result = step(engine, number, &message, &out);
     if (result == SPACE_REFUSED) {
@@ -380,6 +413,7 @@ static void forget_claims(struct space_engine *engine)
     engine->works_left = engine->works_new = 0;
     for (uint64_t n = 0; n < count; n++) {
         engine->entries[n] = (struct space_entry){.state = SPACE_HOME_LOST};
+        engine->lives[n] = engine->life;
     }
     engine->stats.lost = count;
 }
@@ -447,17 +481,29 @@ static bool are_linked(const struct space_engine *engine)
     return true;
 }
 
-/* Nobody knows of a life before this one: nothing of this home was ever given to anybody. */
+/*
+ * What nobody has said anything of may be given to whoever wants it: by addresses of this life, of
+ * which nobody has any. Where lives have no numbers, only if nobody knows of one before this.
+ */
 static void begin_anew(struct space_engine *engine)
 {
-    uint64_t first = engine->config.self == 0 ? 1 : 0;
+    uint64_t reserved = engine->config.self == 0 ? 1 : 0;
 
-    for (uint64_t n = 0; n < engine->config.home.count; n++) {
-        engine->entries[n].state = SPACE_HOME_FREED;
+    for (uint64_t n = reserved; n < engine->config.home.count; n++) {
+        struct space_entry *entry = &engine->entries[n];
+
+        if (entry->state == SPACE_HOME_LOST && (engine->life != 0 || !engine->was_known)) {
+            entry->state = SPACE_HOME_FREED;
+            engine->lives[n] = engine->life;
+            engine->stats.lost--;
+            space_allocator_leave(&engine->allocator, n);
+            space_allocator_give(&engine->allocator, n);
+        }
     }
-    engine->stats.lost = 0;
-    if (engine->config.home.count > first) {
-        space_allocator_clear(&engine->allocator, first);
+    if (reserved == 1) {
+        engine->entries[0].state = SPACE_HOME_FREED;
+        engine->stats.lost--;
+        space_allocator_leave(&engine->allocator, 0);
     }
 }
 
@@ -466,18 +512,20 @@ void engine_try_open(struct space_engine *engine)
     uint64_t members = engine->term.home.members & ~space_bit(engine->config.self);
     struct space_wire opened = {
         .kind = SPACE_WIRE_TERM, .event = SPACE_TERM_OPENED, .term = engine->term.home.term};
+    bool is_first;
 
     if (engine->needs_term || !space_term_is_heard(&engine->term) || engine->term.home.term == 0 ||
         !are_linked(engine)) {
         return;
     }
-    if (engine->opened == 0 && !engine->was_known) {
-        begin_anew(engine);
-    }
+    is_first = engine->opened == 0;
     engine->opened = engine->term.home.term;
     engine->opened_members = engine->term.home.members;
     for (uint64_t n = 0; n < engine->config.home.count; n++) {
         (void)engine_home_here(engine, n, SPACE_HOME_REBUILT);
+    }
+    if (is_first) {
+        begin_anew(engine);
     }
     space_term_open(&engine->term);
     for (; members != 0; members &= members - 1) {

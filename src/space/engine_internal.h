@@ -92,7 +92,9 @@ struct engine_seat {
 struct space_engine {
     struct space_engine_config config;
     struct space_frames frames;
-    uint64_t members; /* as the node says */
+    uint32_t place_bits; /* of an address: where in its home's memory */
+    uint32_t life;       /* the number of this one, of addresses */
+    uint64_t members;    /* as the node says */
     bool has_members, has_ended;
     uint64_t now_us;
     uint64_t up, met; /* seats, as each says */
@@ -106,6 +108,7 @@ struct space_engine {
     bool needs_term; /* one is to begin */
     bool was_known;  /* somebody knows of a former life of this home */
     struct space_entry *entries;
+    uint32_t *lives;   /* of each block: which life its address is of */
     uint32_t *work_of; /* of each block; and 1 */
     struct space_work *works;
     uint32_t *works_free;
@@ -149,12 +152,30 @@ static inline bool engine_is_ours(const struct space_engine *engine, uint64_t ad
 /* Of a block of this home. */
 static inline uint64_t engine_number(const struct space_engine *engine, uint64_t address)
 {
-    return (address - engine->config.home.first) >> engine->config.home.shift;
+    uint64_t places = (UINT64_C(1) << engine->place_bits) - 1;
+
+    return (address & places) >> engine->config.home.shift;
 }
 
 static inline uint64_t engine_address(const struct space_engine *engine, uint64_t number)
 {
-    return engine->config.home.first + (number << engine->config.home.shift);
+    return space_address_first(engine->config.self) |
+           (uint64_t)engine->lives[number] << engine->place_bits |
+           number << engine->config.home.shift;
+}
+
+/* Which life an address is of. */
+static inline uint32_t engine_life(const struct space_engine *engine, uint64_t address)
+{
+    uint64_t rest = address & ((UINT64_C(1) << SPACE_SEAT_SHIFT) - 1);
+
+    return (uint32_t)(rest >> engine->place_bits);
+}
+
+/* Of this home: what that block is now. */
+static inline bool engine_is_current(const struct space_engine *engine, uint64_t address)
+{
+    return engine_life(engine, address) == engine->lives[engine_number(engine, address)];
 }
 
 /* It is in some seat's home memory, and may be somebody's. */

@@ -60,6 +60,7 @@ static void clear_block(struct space_engine *engine, uint64_t number)
 
     space_bytes_store(space_bytes_of(&engine->config.home, number), 0, zeroes,
                       1u << engine->config.home.shift);
+    engine->lives[number] = engine->life;
     (void)engine_home_here(engine, number, SPACE_HOME_ALLOC);
 }
 
@@ -160,6 +161,9 @@ static nigh_status plan(struct space_engine *engine, uint8_t kind, uint64_t addr
         return NIGH_OK;
     }
     job->first = engine_number(engine, address);
+    if (!engine_is_current(engine, address)) {
+        return NIGH_NODE_LOST;
+    }
     job->count = space_allocator_length(&engine->allocator, job->first);
     if (job->count == 0) {
         return NIGH_INVALID;

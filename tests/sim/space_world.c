@@ -17,7 +17,6 @@ static bool claim(struct world *world, bool holds, const char *what)
 {
     if (!holds && world->broken == NULL) {
         world->broken = what;
-        abort();
     }
     return holds;
 }
@@ -258,8 +257,10 @@ static void start_node(struct world *world, uint32_t number)
     node->cache = aligned_alloc(4096, node->cache_bytes);
     memset(node->home, 0, node->home_bytes);
     memset(node->cache, 0, node->cache_bytes);
-    space_view_make_home(node->home, WORLD_HOME, WORLD_BYTES, space_address_first((uint8_t)number),
-                         &config.home);
+    space_view_make_home(
+        node->home, WORLD_HOME, WORLD_BYTES,
+        space_address_of_life((uint8_t)number, ++node->lives, (uint64_t)WORLD_HOME * WORLD_BYTES),
+        &config.home);
     space_view_make_cache(node->cache, 1, WORLD_BYTES, &config.cache);
     config.home_memory = node->home;
     config.cache_memory = node->cache;
@@ -357,6 +358,9 @@ static const uint8_t *readable(const struct world_node *node, uint64_t address, 
         uint64_t number = engine_number(engine, address);
         const struct space_entry *entry = &engine->entries[number];
 
+        if (!engine_is_current(engine, address)) {
+            return NULL;
+        }
         *is_writable = space_entry_is_writable(entry);
         return space_entry_is_readable(entry) || entry->state == SPACE_HOME_REBUILDING
                    ? (const uint8_t *)space_bytes_of(&engine->config.home, number)
@@ -383,30 +387,30 @@ static bool is_wanted(struct world_word *word, uint64_t value, bool has_come)
     return false;
 }
 
-static bool is_fenced(struct world *world, uint32_t block, uint32_t word, uint64_t value)
+/* All that its thread wrote before, to that block or before a fence, is there. */
+static bool is_in_order(struct world_client *client, const struct world_write *write)
 {
-    for (uint32_t n = 0; n < world->rules.nodes; n++) {
-        for (uint32_t c = 0; c < world->rules.clients; c++) {
-            struct world_client *client = &world->nodes[n].clients[c];
-            uint32_t fence = UINT32_MAX;
+    for (const struct world_write *other = client->writes; other < write; other++) {
+        if ((other->fence < write->fence || other->address == write->address) &&
+            !space_producer_is_done(&client->producer, other->ticket)) {
+            return false;
+        }
+    }
+    return true;
+}
 
-            if (client->state == CLIENT_GONE) {
-                continue;
-            }
-            for (uint32_t w = 0; w < client->pending; w++) {
-                const struct world_write *write = &client->writes[w];
+static bool are_in_order(struct world *world, uint32_t block, uint32_t word, uint64_t value)
+{
+    for (uint32_t n = 0; n < world->rules.nodes * world->rules.clients; n++) {
+        struct world_client *client =
+            &world->nodes[n / world->rules.clients].clients[n % world->rules.clients];
 
-                if (write->block == block && write->word == word && write->value == value) {
-                    fence = write->fence;
-                }
-            }
-            for (uint32_t w = 0; w < client->pending && fence != UINT32_MAX; w++) {
-                const struct world_write *write = &client->writes[w];
+        for (uint32_t w = 0; client->state != CLIENT_GONE && w < client->pending; w++) {
+            const struct world_write *write = &client->writes[w];
 
-                if (write->fence < fence &&
-                    !space_producer_is_done(&client->producer, write->ticket)) {
-                    return false;
-                }
+            if (write->word == word && write->value == value &&
+                write->address == world->blocks[block].address && !is_in_order(client, write)) {
+                return false;
             }
         }
     }
@@ -423,7 +427,8 @@ static void change(struct world *world, uint32_t block, uint32_t number, uint64_
         word->asked -= (uint32_t)min_u64(value - word->value, word->asked);
     } else if (claim(world, is_wanted(word, value, true),
                      "a word is what nobody wants it to be now")) {
-        claim(world, is_fenced(world, block, number, value), "a write passes a fence");
+        claim(world, are_in_order(world, block, number, value),
+              "a write passes one that is before it");
     }
     word->old[word->olds++ % 64].value = word->value;
     word->old[(word->olds - 1) % 64].until = world->event;
@@ -466,27 +471,12 @@ static void look_at_block(struct world *world, uint32_t number)
     }
 }
 
-static uint64_t life_of(const struct world *world, uint64_t address)
-{
-    return world->nodes[space_address_seat(address)].engine->config.life;
-}
-
-/* Its home is there anew, and of all who are there nobody knows that there was one. */
-static bool is_forgotten(const struct world *world, const struct world_block *block)
-{
-    const struct world_node *home = &world->nodes[space_address_seat(block->address)];
-
-    return home->is_alive && block->home_life != life_of(world, block->address) &&
-           home->engine->opened != 0 && !home->engine->was_known;
-}
-
 static void look(struct world *world)
 {
     world->used = 0;
     for (uint32_t n = 0; n < WORLD_BLOCKS; n++) {
         struct world_block *block = &world->blocks[n];
 
-        block->is_used = block->is_used && !is_forgotten(world, block);
         world->used += block->is_used;
         if (block->is_used) {
             look_at_block(world, n);
@@ -516,7 +506,8 @@ static void want(struct world_word *word, uint64_t value)
 }
 
 /* The newest of its own writes that are not done; 0: none. */
-static uint64_t own_value(struct world_client *client, uint32_t block, uint32_t word)
+static uint64_t own_value(const struct world *world, struct world_client *client, uint32_t block,
+                          uint32_t word)
 {
     uint64_t value = 0;
 
@@ -524,6 +515,7 @@ static uint64_t own_value(struct world_client *client, uint32_t block, uint32_t 
         const struct world_write *write = &client->writes[n];
 
         if (write->block == block && write->word == word &&
+            write->address == world->blocks[block].address &&
             !space_producer_is_done(&client->producer, write->ticket)) {
             value = write->value;
         }
@@ -604,7 +596,7 @@ static void read_word(struct world *world, struct world_client *client)
     uint64_t value, own;
 
     client->word = (uint32_t)below(world, WORLD_WORDS);
-    own = own_value(client, client->block, client->word);
+    own = own_value(world, client, client->block, client->word);
     if (space_producer_read(&client->producer, &client->mapped, address_of(client, world), &value,
                             8) == SPACE_READ) {
         world->hits++;
@@ -780,25 +772,6 @@ static void note_lock(struct world *world, struct world_node *node, struct world
     world->locks++;
 }
 
-/* What was said of an address before its home forgot it may be done to what is there now. */
-static void want_what_is_late(struct world *world, struct world_block *block)
-{
-    for (uint32_t n = 0; n < world->rules.nodes * world->rules.clients; n++) {
-        struct world_client *client =
-            &world->nodes[n / world->rules.clients].clients[n % world->rules.clients];
-
-        for (uint32_t w = 0; client->state != CLIENT_GONE && w < client->pending; w++) {
-            if (client->writes[w].address == block->address) {
-                want(&block->words[client->writes[w].word], client->writes[w].value);
-            }
-        }
-        if (client->state == CLIENT_ASKS && client->address == block->address &&
-            client->kind >= SPACE_RECORD_ADD && client->kind <= SPACE_RECORD_SWAP) {
-            want(&block->words[client->word], client->value);
-        }
-    }
-}
-
 static void note_alloc(struct world *world, struct world_client *client, uint64_t address)
 {
     struct world_block *block = &world->blocks[client->block];
@@ -807,10 +780,8 @@ static void note_alloc(struct world *world, struct world_client *client, uint64_
         struct world_block *other = &world->blocks[n];
 
         if (other->is_used && other->address == address) {
-            /* Who freed it never heard that it was done; or nobody is there who knew. */
-            claim(world, other->is_freed || other->home_life != life_of(world, address),
-                  "a block is given twice");
-            other->is_used = false;
+            claim(world, other->is_freed, "a block is given twice");
+            other->is_used = false; /* who freed it never heard that it was done */
         }
     }
     for (uint32_t n = 0; n < WORLD_BLOCKS && block->is_used; n++) {
@@ -823,9 +794,7 @@ static void note_alloc(struct world *world, struct world_client *client, uint64_
     block->is_used = true;
     block->is_freed = false;
     block->address = address;
-    block->home_life = life_of(world, address);
     block->life++;
-    want_what_is_late(world, block);
 }
 
 static void note_read(struct world *world, struct world_client *client, uint64_t value)
@@ -854,7 +823,7 @@ static void note_answer(struct world *world, struct world_node *node, struct wor
     world->answers++;
     world->statuses[-status]++;
     if (status != NIGH_OK) {
-        if (client->kind == SPACE_RECORD_FREE) {
+        if (client->kind == SPACE_RECORD_FREE || status == NIGH_NODE_LOST) {
             block->is_used = false; /* it may be, or not: nobody uses it any more */
         }
         return;
@@ -975,7 +944,7 @@ static void one_event(struct world *world)
 
     world->event++;
     world->now_us += below(world, 3);
-    if (!world->is_calm && one_in(world, 300)) {
+    if (!world->is_calm && one_in(world, 200 + world->seed % 5 * 300)) {
         fault(world);
     } else if (what < 4 && world->nodes[a].is_alive) {
         client_event(world, &world->nodes[a],

@@ -94,7 +94,7 @@ struct world_word {
 
 struct world_block {
     bool is_used, is_freed;
-    uint64_t address, life, home_life;
+    uint64_t address, life;
     struct world_word words[WORLD_WORDS];
 };
 
@@ -105,6 +105,7 @@ struct world_node {
     void *home, *cache;
     uint64_t home_bytes, cache_bytes;
     uint64_t members; /* as it was told */
+    uint64_t lives;
     struct world_client clients[WORLD_CLIENTS];
 };
 
