@@ -164,7 +164,8 @@ NIGH_API nigh_status nigh_space_calloc(nigh_space *space, uint64_t count, uint64
  * Allocates `size` bytes near what is at *address, of which the first old_size are copied there,
  * frees that, and says where it is now. *address 0: allocates; size 0: frees. It flushes, and fails
  * with what that says. What others write to it meanwhile may be lost. If it fails *address is as it
- * was, and what is there, too.
+ * was, and what is there, too. Where the time is up after the bytes were copied it has not failed,
+ * and what was there may be freed or not.
  */
 NIGH_API nigh_status nigh_space_realloc(nigh_space *space, uint64_t old_size, uint64_t size,
                                         uint64_t timeout_us, nigh_space_address *address);
