@@ -126,14 +126,15 @@ typedef struct nigh_space_info {
     nigh_space_durability durability;
 } nigh_space_info;
 
-/* The caller sets info->struct_size. NIGH_NOT_FOUND. */
+/* The caller sets info->struct_size. NIGH_NOT_FOUND; NIGH_DENIED: the client's user has no right to
+ * it. */
 NIGH_API nigh_status nigh_space_stat(nigh_client *client, const char *name, uint64_t timeout_us,
                                      nigh_space_info *info);
 
 /*
- * The spaces whose names are behind `after` (NULL: all), in the order of the names' bytes, as many
- * as there is room for. The caller sets struct_size of the first; all are of that size. *more: 1:
- * there are others behind the last one.
+ * The spaces to which the client's user has any right, whose names are behind `after` (NULL: all),
+ * in the order of the names' bytes, as many as there is room for. The caller sets struct_size of
+ * the first; all are of that size. *more: 1: there are others behind the last one.
  */
 NIGH_API nigh_status nigh_space_list(nigh_client *client, const char *after, nigh_space_info *infos,
                                      size_t capacity, uint64_t timeout_us, size_t *count,
@@ -161,8 +162,10 @@ NIGH_API nigh_status nigh_space_calloc(nigh_space *space, uint64_t count, uint64
 
 /*
  * Allocates `size` bytes near what is at *address, of which the first old_size are copied there,
- * frees that, and says where it is now. *address 0: allocates; size 0: frees. What others write to
- * it meanwhile may be lost. If it fails *address is as it was, and what is there, too.
+ * frees that, and says where it is now. *address 0: allocates; size 0: frees. It flushes, and fails
+ * with what that says. What others write to it meanwhile may be lost. If it fails *address is as it
+ * was, and what is there, too. Where the time is up after the bytes were copied it has not failed,
+ * and what was there may be freed or not.
  */
 NIGH_API nigh_status nigh_space_realloc(nigh_space *space, uint64_t old_size, uint64_t size,
                                         uint64_t timeout_us, nigh_space_address *address);
@@ -180,7 +183,7 @@ NIGH_API nigh_status nigh_space_free(nigh_space *space, nigh_space_address addre
  * read where it lies, and nobody is asked. NIGH_NOT_FOUND: nothing is allocated there, or the space
  * was deleted; NIGH_PEER_LOST: it was lost with a node, or its home cannot be reached; NIGH_BUSY:
  * the only node that has it is away, and may come back with it; NIGH_DENIED: the handle is not one
- * to read; NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_CLOSED.
+ * to read; NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_CLOSED. If it fails `bytes` may be anything.
  */
 NIGH_API nigh_status nigh_space_read(nigh_space *space, nigh_space_address address, void *bytes,
                                      uint64_t size, uint64_t timeout_us);
@@ -230,8 +233,9 @@ NIGH_API nigh_status nigh_space_flush(nigh_space *space, uint64_t timeout_us,
 
 /* ---- words ---------------------------------------------------------------- */
 
-/* A word of 8 bytes, aligned (NIGH_INVALID), changed at once; *old (which may be NULL): what was
- * there. NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_PEER_LOST: it may have been changed or not. */
+/* A word of 8 bytes, aligned (NIGH_INVALID), changed at once, by a handle to read and write; *old
+ * (which may be NULL): what was there. NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_PEER_LOST: it may have
+ * been changed or not. */
 NIGH_API nigh_status nigh_space_fetch_add(nigh_space *space, nigh_space_address address,
                                           uint64_t add, uint64_t timeout_us, uint64_t *old);
 NIGH_API nigh_status nigh_space_exchange(nigh_space *space, nigh_space_address address,

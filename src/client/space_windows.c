@@ -29,6 +29,7 @@ struct client_windows {
     _Atomic uint32_t references;
     _Atomic uint32_t closed;
     uint64_t serial;
+    uint32_t life; /* of the process that has them */
     nigh_client *client;
     _Atomic uint32_t places[LIMIT_SESSION_WINDOWS];
     struct client_window *windows[LIMIT_SESSION_WINDOWS]; /* of whose place it is; changed locked */
@@ -49,7 +50,8 @@ static __thread struct space_thread *space_threads;
 static pthread_once_t windows_once = PTHREAD_ONCE_INIT;
 static pthread_key_t windows_key;
 static bool windows_key_made;
-static _Atomic uint32_t *windows_guard; /* a word that fork hands to a child as 0 */
+static _Atomic uint32_t *windows_life; /* a word that fork hands to a child as 0 */
+static _Atomic uint32_t windows_lives = 1;
 static _Atomic uint64_t windows_serials = 1;
 
 /* ---- the end of a thread -------------------------------------------------- */
@@ -102,7 +104,7 @@ static void free_thread(struct space_thread *thread)
 {
     struct client_windows *windows = thread->windows;
     _Atomic uint32_t *place = &windows->places[thread->place];
-    bool is_child = atomic_load_explicit(windows_guard, memory_order_relaxed) == GUARD_CHILD;
+    bool is_child = atomic_load_explicit(windows_life, memory_order_relaxed) != windows->life;
 
     if (!is_child) {
         atomic_store_explicit(place, PLACE_ENDING, memory_order_seq_cst);
@@ -141,9 +143,20 @@ static void make_key(void)
         (void)munmap(page, GUARD_BYTES);
         return;
     }
-    windows_guard = page;
-    atomic_store_explicit(windows_guard, GUARD_ALIVE, memory_order_relaxed);
+    windows_life = page;
     windows_key_made = true;
+}
+
+/* Another one than that of any process which this one is a child of. */
+static uint32_t life_of_process(void)
+{
+    uint32_t life = 0;
+    uint32_t next = atomic_fetch_add_explicit(&windows_lives, 1, memory_order_relaxed);
+
+    return atomic_compare_exchange_strong_explicit(windows_life, &life, next, memory_order_relaxed,
+                                                   memory_order_relaxed)
+               ? next
+               : life;
 }
 
 /* ---- of a client ---------------------------------------------------------- */
@@ -161,6 +174,7 @@ nigh_status windows_create(nigh_client *client)
         return NIGH_NO_RESOURCES;
     }
     windows->serial = client->serial;
+    windows->life = life_of_process();
     windows->client = client;
     atomic_store_explicit(&windows->references, 1, memory_order_relaxed);
     client->windows = windows;

@@ -240,6 +240,8 @@ nigh_status nigh_space_realloc(nigh_space *space, uint64_t old_size, uint64_t si
     status = copy(space, made, *address, min_u64(old_size, size), &until);
     if (status == NIGH_OK) {
         status = nigh_space_free(space, *address, op_remaining_us(&until));
+        /* It may be freed, and is here in any case. */
+        status = status == NIGH_TIMEOUT || status == NIGH_PEER_LOST ? NIGH_OK : status;
     }
     if (status != NIGH_OK) {
         (void)nigh_space_free(space, made, LIMIT_NODE_GRACE_US);

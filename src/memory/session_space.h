@@ -23,9 +23,10 @@ enum session_space_what {
                              what windows say of that number later is NIGH_CLOSED, and what the
                              session's windows hold of it is let go */
     SESSION_SPACE_DELETE, /* the name */
-    SESSION_SPACE_STAT,   /* the name -> a session_space_stat */
-    SESSION_SPACE_LIST,   /* the name behind which, of no length: all -> a session_space_page */
-    SESSION_SPACE_WINDOW, /* makes a window, zeroed -> generation: the number of its file */
+    SESSION_SPACE_STAT,   /* the name -> a session_space_stat, for who has any right to it */
+    SESSION_SPACE_LIST, /* the name behind which, of no length: all; of those that the asker has any
+                           right to -> a session_space_page */
+    SESSION_SPACE_WINDOW,     /* makes a window, zeroed -> generation: the number of its file */
     SESSION_SPACE_WINDOW_END, /* id.number: of a window's file. What is in it is carried out, or
                                  fails; what it holds is let go */
     SESSION_SPACE_WHATS

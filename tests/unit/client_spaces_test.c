@@ -369,6 +369,12 @@ static void what_has_no_file_is_closed_again(void **state)
     finish(&world);
 }
 
+static nigh_status close_it(struct other *other)
+{
+    nigh_space_close(other->world->space);
+    return NIGH_OK;
+}
+
 static void what_is_written_is_carried_out_before_the_end(void **state)
 {
     struct world world;
@@ -378,14 +384,16 @@ static void what_is_written_is_carried_out_before_the_end(void **state)
     (void)state;
     begin(&world);
     atomic_store(&world.fake.keeps, 1u << SPACE_RECORD_WRITE);
-    begin_other(&world, &other, write_word, HERE(3));
-    assert_int_equal(end_other(&other), NIGH_OK);
+    assert_int_equal(do_other(&world, write_word, HERE(3)), NIGH_OK);
     assert_true(SUPPORT_WAIT(said(&world, SPACE_RECORD_WRITE) == 1, 20000));
-    atomic_store(&world.fake.keeps, 0); /* nobody looks before the next doorbell, or a poke */
-    fake_node_look(&world.f.fake);
-    nigh_space_close(world.space);
+    begin_other(&world, &other, close_it, 0);
+    /* As long as it takes one that does not wait to be at its end. */
+    (void)SUPPORT_WAIT(asked(&world, SESSION_SPACE_CLOSE) == 1, 50);
+    atomic_store(&world.fake.keeps, 0);
+    look(&world);
+    assert_int_equal(end_other(&other), NIGH_OK);
     fake_node_lock(&world.f.fake);
-    space_bytes_load(fake_space_block(one(&world), HERE(3)), 0, &value, 8);
+    space_bytes_load(space_bytes_of(&one(&world)->home, 3), 0, &value, 8);
     assert_int_equal(one(&world)->opens, 0);
     fake_node_unlock(&world.f.fake);
     assert_int_equal(value, HERE(3));
@@ -971,6 +979,42 @@ static void a_child_has_none_of_it(void **state)
     finish(&world);
 }
 
+/* Its own client is one as its parent's was. */
+static int have_own(void *context)
+{
+    struct world *world = context;
+    nigh_client_options options = {.struct_size = sizeof(options),
+                                   .socket_path = world->f.fake.path};
+    struct other other = {
+        .world = world, .what = lock_write, .address = HERE(1), .timeout_us = WAIT_US};
+    int wrong = 0;
+
+    nigh_client_close(world->f.client);
+    if (nigh_client_open(&options, &world->f.client) != NIGH_OK ||
+        nigh_space_open(world->f.client, "one", NIGH_SPACE_ALL, WAIT_US, &world->space) !=
+            NIGH_OK ||
+        pthread_create(&other.thread, NULL, run_other, &other) != 0) {
+        return 1;
+    }
+    (void)pthread_join(other.thread, NULL);
+    wrong += other.status != NIGH_OK;
+    wrong += nigh_space_lock_write(world->space, HERE(1), WAIT_US) != NIGH_OK;
+    nigh_client_close(world->f.client);
+    return wrong;
+}
+
+static void a_child_has_its_own(void **state)
+{
+    struct world world;
+
+    (void)state;
+    begin(&world);
+    put(&world, HERE(1), 4);
+    assert_int_equal(nigh_space_fence(world.space, WAIT_US), NIGH_OK);
+    assert_int_equal(support_join(support_fork(have_own, &world), 30000), 0);
+    finish(&world);
+}
+
 /* ---- the node's end ------------------------------------------------------- */
 
 static nigh_status wait_in_fence(struct other *other)
@@ -1123,6 +1167,7 @@ int main(void)
         cmocka_unit_test(so_many_threads_at_a_time),
         cmocka_unit_test(a_thread_may_outlive_its_client),
         cmocka_unit_test(a_child_has_none_of_it),
+        cmocka_unit_test(a_child_has_its_own),
         cmocka_unit_test(all_that_waits_ends_with_the_node),
         cmocka_unit_test(a_node_that_is_dead_is_not_read_from),
         cmocka_unit_test(who_is_expelled_hears_it),
