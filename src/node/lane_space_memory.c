@@ -14,6 +14,9 @@
 #define LOG_MODULE "spaces"
 #include "base/log.h"
 
+/* So often a node that goes on takes part anew before addresses may be those of a later start. */
+#define LIVES_OF_A_NODE 8u
+
 /* Room in a link that is left to letters. */
 #define ROOM_FOR_LETTERS 8u
 
@@ -167,6 +170,19 @@ static nigh_status open_to_peers(struct space_here *here, enum space_memory whic
                                   FABRIC_LOCAL_WRITE | FABRIC_REMOTE_WRITE, &piece->at);
 }
 
+/* Addresses of this home's memory now, and of no life of it before: of this process, or an earlier
+ * one. */
+static uint64_t home_first(const struct lane_spaces *at, const struct space_info *info)
+{
+    uint64_t incarnation = at->lane->config.store.incarnation;
+    uint64_t life = incarnation * LIVES_OF_A_NODE + at->remakes % LIVES_OF_A_NODE;
+    uint64_t first = space_address_of_life(at->self, life, info->home_bytes);
+
+    return first != space_address_first(at->self)
+               ? first
+               : space_address_of_life(at->self, 1, info->home_bytes);
+}
+
 static nigh_status make_engine(struct space_here *here, const struct space_info *info)
 {
     struct lane_spaces *at = here->at;
@@ -187,7 +203,7 @@ static nigh_status make_engine(struct space_here *here, const struct space_info 
                           info->block_bytes, &here->views[SPACE_MEMORY_CACHE]);
     space_view_make_home(here->pieces[SPACE_MEMORY_HOME].memory->address,
                          info->home_bytes / info->block_bytes, info->block_bytes,
-                         space_address_first(at->self), &here->views[SPACE_MEMORY_HOME]);
+                         home_first(at, info), &here->views[SPACE_MEMORY_HOME]);
     config.home = here->views[SPACE_MEMORY_HOME];
     config.cache = here->views[SPACE_MEMORY_CACHE];
     return space_engine_create(&config, &here->engine);
@@ -311,6 +327,7 @@ void lane_space_forgotten(void *context, uint32_t place)
 void lane_space_replace(struct lane_spaces *at, struct space_here *here)
 {
     end_engine(here, NIGH_NO_QUORUM);
+    at->remakes++;
     here->is_replaced = here->is_forgotten = true;
     here->joined = 0;
     at->places[here->place] = NULL;

@@ -105,6 +105,7 @@ struct lane_spaces {
     uint64_t cuts;                         /* links that are to be broken */
     nigh_status cut_why[LIMIT_SPACE_SEATS];
     uint32_t window_count;
+    uint32_t remakes; /* of engines, ever */
     struct list here;
     struct space_here *places[LIMIT_SPACES];
     uint64_t empty; /* places that were forgotten without ever having anything here */
