@@ -474,8 +474,7 @@ static void front_give_file(struct front *front, struct node_session *session,
                             const struct session_bulk_file *request)
 {
     struct session_bulk_file answer = {
-        .header = {.magic = SESSION_MAGIC,
-                   .kind = answer_to(request->header.kind)},
+        .header = {.magic = SESSION_MAGIC, .kind = answer_to(request->header.kind)},
         .number = request->number,
     };
     int fd = -1;

@@ -129,8 +129,8 @@ static void ask_for(struct space_here *here, enum space_memory which, uint64_t b
 {
     struct region_memory_wish wish = {
         .bytes = bytes, .is_file = true, .tag = here, .number = (uint32_t)which};
-    nigh_status status = bytes == 0 ? NIGH_INVALID
-                                    : region_memories_make(here->at->memories, &wish);
+    nigh_status status =
+        bytes == 0 ? NIGH_INVALID : region_memories_make(here->at->memories, &wish);
 
     here->pieces[which].is_making = status == NIGH_OK;
     if (status != NIGH_OK)
@@ -206,7 +206,10 @@ static nigh_status make_engine(struct space_here *here, const struct space_info 
                          home_first(at, info), &here->views[SPACE_MEMORY_HOME]);
     config.home = here->views[SPACE_MEMORY_HOME];
     config.cache = here->views[SPACE_MEMORY_CACHE];
-    return space_engine_create(&config, &here->engine);
+    status = space_engine_create(&config, &here->engine);
+    if (status == NIGH_OK)
+        space_engine_pause(here->engine, !lane_spaces_serve(at), at->lane->now_us);
+    return status;
 }
 
 static struct space_site site_of(const struct space_here *here)
@@ -250,7 +253,8 @@ static void made(struct space_here *here)
 
 static bool is_made(const struct space_here *here)
 {
-    return !here->pieces[SPACE_MEMORY_CACHE].is_making && !here->pieces[SPACE_MEMORY_HOME].is_making;
+    return !here->pieces[SPACE_MEMORY_CACHE].is_making &&
+           !here->pieces[SPACE_MEMORY_HOME].is_making;
 }
 
 static void take(struct region_memory *memory)

@@ -97,8 +97,7 @@ static struct space_here *here_of(const struct lane_spaces *at, const struct spa
 {
     struct space_here *here = at->places[opened->place];
 
-    return here != NULL && here->birth == opened->birth && here->engine != NULL &&
-                   !here->is_deleted
+    return here != NULL && here->birth == opened->birth && here->engine != NULL && !here->is_deleted
                ? here
                : NULL;
 }
@@ -208,10 +207,8 @@ static void fill_stat(const struct lane_spaces *at, uint32_t place, const struct
 
 static void tell(struct lane_spaces *at, struct space_asked *asked, nigh_status status)
 {
-    struct session_cqe cqe = {.cookie = asked->cookie,
-                              .status = status,
-                              .offset = asked->place,
-                              .pin = SESSION_NO_PIN};
+    struct session_cqe cqe = {
+        .cookie = asked->cookie, .status = status, .offset = asked->place, .pin = SESSION_NO_PIN};
 
     if (!asked->is_told && lane_is_session(at->lane, asked->slot, asked->begun))
         lane_on_complete(at->lane, asked->slot, &cqe);
@@ -267,8 +264,8 @@ static void tell_opened(struct lane_spaces *at, const struct space_asked *asked,
 {
     const struct lane_seat *seat = at->lane->sessions[asked->slot].seat;
     const struct space_info *info = space_registry_info(at->registry, place);
-    uint8_t *to = lane_placed(at->lane, asked->slot, asked->place,
-                              sizeof(struct session_space_opened));
+    uint8_t *to =
+        lane_placed(at->lane, asked->slot, asked->place, sizeof(struct session_space_opened));
     struct session_cqe cqe = {.cookie = asked->cookie,
                               .offset = asked->place,
                               .data_size = sizeof(struct session_space_opened),
@@ -572,7 +569,8 @@ static uint32_t next_behind(const struct lane_spaces *at, const char *name, uint
 
         if (info == NULL || compare(info->name, info->name_bytes, name, name_bytes) <= 0)
             continue;
-        if (best == NULL || compare(info->name, info->name_bytes, best->name, best->name_bytes) < 0) {
+        if (best == NULL ||
+            compare(info->name, info->name_bytes, best->name, best->name_bytes) < 0) {
             best = info;
             found = place;
         }
@@ -631,9 +629,8 @@ static nigh_status make_window(struct lane_spaces *at, uint32_t slot,
 static void answer_window(const struct asked_for *want)
 {
     struct lane_space_session *session = need_session(want->at, want->slot);
-    struct session_cqe cqe = {.cookie = want->sqe->cookie,
-                              .flags = SESSION_CQE_MAPPED,
-                              .pin = SESSION_NO_PIN};
+    struct session_cqe cqe = {
+        .cookie = want->sqe->cookie, .flags = SESSION_CQE_MAPPED, .pin = SESSION_NO_PIN};
     uint32_t place = 0;
     nigh_status status = NIGH_NO_RESOURCES;
 
@@ -647,8 +644,7 @@ static void answer_window(const struct asked_for *want)
         complete(want, status);
         return;
     }
-    session->windows[place].uses =
-        (session->windows[place].uses + 1) & (UINT32_MAX >> PLACE_BITS);
+    session->windows[place].uses = (session->windows[place].uses + 1) & (UINT32_MAX >> PLACE_BITS);
     session->windows[place].number = number_of(place, session->windows[place].uses);
     want->at->window_count++;
     cqe.generation = file_number(session->windows[place].number, FILE_WINDOW);
@@ -657,10 +653,9 @@ static void answer_window(const struct asked_for *want)
 
 static void answer_window_end(const struct asked_for *want)
 {
-    struct space_window_here *window =
-        (want->id.number & 3) == FILE_WINDOW
-            ? find_window(want->at, want->slot, want->id.number >> 2)
-            : NULL;
+    struct space_window_here *window = (want->id.number & 3) == FILE_WINDOW
+                                           ? find_window(want->at, want->slot, want->id.number >> 2)
+                                           : NULL;
 
     if (window != NULL)
         end_window(want->at, window);
@@ -761,8 +756,8 @@ bool lane_cancel_space(struct lane *lane, uint32_t slot, uint32_t cookie)
     for (uint32_t n = 0; at != NULL && n < SPACE_ASKED; n++) {
         struct space_asked *asked = &at->asked[n];
 
-        if (asked->what != 0 && !asked->is_told && asked->slot == slot &&
-            asked->cookie == cookie && asked->begun == lane->sessions[slot].begun) {
+        if (asked->what != 0 && !asked->is_told && asked->slot == slot && asked->cookie == cookie &&
+            asked->begun == lane->sessions[slot].begun) {
             tell(at, asked, NIGH_CANCELED);
             return true;
         }

@@ -3,9 +3,9 @@
  * Spaces (docs/spaces.md), as lane 0 serves them for its node: which there are, who takes part in
  * them, what goes over links, and their part of a turn.
  *
- * A node that has no lease, or is in no view, is taken for dead by the others, who go on without
- * what it had: it serves nothing any more, and takes part anew, with nothing, when it has a lease
- * again. A node that is alone has one for ever.
+ * A node that is in no view is taken for dead by the others, who go on without what it had: it
+ * serves nothing any more, and takes part anew, with nothing, when it is in one again. Without a
+ * lease it cannot know, and serves nobody until it does. A node that is alone has one for ever.
  */
 #include "node/lane_spaces.h"
 
@@ -42,8 +42,7 @@ bool lane_spaces_know_all(const struct lane_spaces *at)
 {
     uint64_t self = space_bit(at->self);
 
-    return at->has_lease && is_in(at) &&
-           (members_of(at) & ~(at->linked | self)) == 0;
+    return at->has_lease && is_in(at) && (members_of(at) & ~(at->linked | self)) == 0;
 }
 
 /* Who has joined it may come back as long as it is a member; who serves spaces no more, or has no
@@ -197,8 +196,7 @@ static bool say_one(struct lane_spaces *at, uint8_t seat)
     link_done *done = NULL;
     void *context = NULL;
 
-    if (link_space_room(at->links[seat]) == 0 ||
-        !space_registry_next(at->registry, seat, &letter))
+    if (link_space_room(at->links[seat]) == 0 || !space_registry_next(at->registry, seat, &letter))
         return false;
     if (letter.kind == SPACE_LETTER_GONE)
         lane_space_says_gone(at, letter.birth, &done, &context);
@@ -230,6 +228,18 @@ static bool say_letters(struct lane_spaces *at)
 
 /* ---- views ---------------------------------------------------------------- */
 
+/* Without a lease this node cannot know of a view that it is not in. */
+static void pause(struct lane_spaces *at, bool is_paused)
+{
+    LIST_FOREACH(node, &at->here)
+    {
+        struct space_here *here = container_of(node, struct space_here, link);
+
+        if (here->engine != NULL && !here->is_deleted)
+            space_engine_pause(here->engine, is_paused, at->lane->now_us);
+    }
+}
+
 /* What it has others take for lost: nobody is served any more. */
 static void leave_all(struct lane_spaces *at)
 {
@@ -243,7 +253,7 @@ static void leave_all(struct lane_spaces *at)
         }
     }
     if (at->is_out)
-        LOG_WARN("this node has no lease: what it has of spaces is lost", "seat=%u", at->self);
+        LOG_WARN("this node was in no view: what it had of spaces is lost", "seat=%u", at->self);
 }
 
 /* With other memory: what others send there by what they knew ends with the links, which come up
@@ -272,15 +282,26 @@ static bool come_back(struct lane_spaces *at)
     return true;
 }
 
+bool lane_spaces_serve(const struct lane_spaces *at)
+{
+    return at->has_lease && is_in(at);
+}
+
 static void look_at_lease(struct lane_spaces *at)
 {
-    bool serves = at->has_lease && is_in(at);
+    bool serves = lane_spaces_serve(at);
 
     space_registry_lease(at->registry, serves);
-    if (!serves && !at->is_out)
-        leave_all(at);
+    pause(at, !serves);
     at->is_awake = true;
     lane_spaces_go_on(at);
+}
+
+/* A view is active when all that are in it go by it, so this node knows those that were active, and
+ * had it in. Others go on without somebody when he is not in the active one. */
+static bool was_left_out(const struct lane_spaces *at, const struct agreed *agreed)
+{
+    return !is_in(at) || (agreed->active > at->epoch && agreed->epoch > at->epoch + 1);
 }
 
 void lane_spaces_view(struct lane *lane, const struct agreed *agreed)
@@ -291,6 +312,9 @@ void lane_spaces_view(struct lane *lane, const struct agreed *agreed)
         return;
     at->in = agreed->in.words[0];
     at->wary = agreed->wary.words[0];
+    if (at->epoch != 0 && !at->is_out && was_left_out(at, agreed))
+        leave_all(at);
+    at->epoch = agreed->epoch;
     look_at_lease(at);
 }
 
@@ -484,8 +508,8 @@ nigh_status lane_open_spaces(struct lane *lane)
     if (status == NIGH_OK)
         status = make_windows(at);
     if (status == NIGH_OK)
-        status = region_memories_create(lane->config.space_memory_bytes, on_memory, lane,
-                                        &at->memories);
+        status =
+            region_memories_create(lane->config.space_memory_bytes, on_memory, lane, &at->memories);
     if (status == NIGH_OK)
         look_at_lease(at);
     return status;

@@ -59,7 +59,7 @@ struct space_asked {
     bool is_told;                 /* nobody waits any more */
     uint32_t slot, begun, cookie;
     uint64_t deadline_us, argument, place;
-    uint64_t again_us; /* not before */
+    uint64_t again_us;      /* not before */
     struct space_info info; /* DELETE: its birth alone; OPEN: its id */
 };
 
@@ -71,8 +71,8 @@ struct space_opened {
     uint32_t uses;   /* of this place */
     uint32_t count;  /* how often it was opened */
     uint32_t rights;
-    uint32_t place;  /* of the registry, */
-    uint64_t birth;  /* while it has this there */
+    uint32_t place; /* of the registry, */
+    uint64_t birth; /* while it has this there */
 };
 
 struct space_window_here {
@@ -99,7 +99,7 @@ struct lane_spaces {
     bool is_ending; /* there are no links any more */
     bool has_said;  /* something to a link, since the turn began */
     bool is_awake;  /* an engine has more to do */
-    uint64_t in, wary; /* of the view */
+    uint64_t in, wary, epoch;              /* of the view */
     uint64_t linked;                       /* links at rail 0, */
     struct link *links[LIMIT_SPACE_SEATS]; /* of those that serve spaces */
     uint64_t cuts;                         /* links that are to be broken */
@@ -122,6 +122,8 @@ static inline bool lane_spaces_has_link(const struct lane_spaces *at, uint8_t se
 
 /* Whether this node has heard from all members which spaces there are, as far as it can tell. */
 bool lane_spaces_know_all(const struct lane_spaces *at);
+/* Whether this node may serve its clients now. */
+bool lane_spaces_serve(const struct lane_spaces *at);
 /* Who takes part in a space, as far as known here, may be another by now. */
 void lane_spaces_go_on(struct lane_spaces *at);
 /* Links that are to be broken are. */
@@ -147,8 +149,8 @@ void lane_space_replace(struct lane_spaces *at, struct space_here *here);
 /* ---- lane_space_sessions.c ------------------------------------------------ */
 
 /* space_windows_shell: */
-struct space_engine *lane_space_find(void *context, uint32_t slot, uint32_t number,
-                                     bool *may_write, nigh_status *why);
+struct space_engine *lane_space_find(void *context, uint32_t slot, uint32_t number, bool *may_write,
+                                     nigh_status *why);
 void lane_space_broken(void *context, uint32_t slot);
 /* Of the registry. */
 void lane_space_answered(void *context, uint32_t number, nigh_status status);

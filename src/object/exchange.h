@@ -91,8 +91,8 @@ struct exchange_config {
     uint64_t loan_us; /* a loan whose puller was not heard of for so long is overdue: its link is
                          broken; 0: 10 s */
     uint64_t seed;
-    const struct outside *outside;      /* copied; NULL: nodes keep the directory themselves */
-    const struct exchange_calls *users; /* copied; NULL: links have no endpoint for calls */
+    const struct outside *outside;        /* copied; NULL: nodes keep the directory themselves */
+    const struct exchange_calls *users;   /* copied; NULL: links have no endpoint for calls */
     const struct exchange_spaces *spaces; /* copied; NULL: links have no endpoint for them */
     bool views; /* the cluster agrees on views: no quorum until exchange_quorum says so */
 };

@@ -124,6 +124,23 @@ static void hide_all(struct space_engine *engine)
     space_view_fence();
 }
 
+void space_engine_pause(struct space_engine *engine, bool is_paused, uint64_t now_us)
+{
+    engine->now_us = now_us;
+    if (engine->has_ended || engine->is_paused == is_paused) {
+        return;
+    }
+    engine->is_paused = is_paused;
+    if (is_paused) {
+        hide_all(engine);
+    } else {
+        engine_show_home(engine);
+        engine_show_cache(engine);
+        engine->is_hungry = true;
+    }
+    engine_wake(engine);
+}
+
 void space_engine_end(struct space_engine *engine, nigh_status status)
 {
     engine->has_ended = true;

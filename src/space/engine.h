@@ -159,6 +159,13 @@ bool space_engine_turn(struct space_engine *engine, uint64_t now_us);
 /* When the next turn is due, if nothing comes; UINT64_MAX: never. */
 uint64_t space_engine_deadline(const struct space_engine *engine);
 
+/*
+ * This node cannot tell whether it is a member any more: until it can nobody here is served, and
+ * nothing is readable; what clients want waits. To other nodes it is what it was: they grant
+ * nothing against it as long as it is one.
+ */
+void space_engine_pause(struct space_engine *engine, bool is_paused, uint64_t now_us);
+
 /* A client's hint: a frame was read; any number. */
 void space_engine_hint(struct space_engine *engine, uint32_t frame);
 

@@ -118,8 +118,8 @@ static void carry(struct space_engine *engine, struct line_at *at, const struct 
     uint64_t block = at->block;
 
     look_for_food(engine, at, before);
-    if (at->frame != SPACE_NO_FRAME &&
-        engine_show(space_frames_word(&engine->frames, at->frame), is_shown(at->line))) {
+    if (at->frame != SPACE_NO_FRAME && engine_show(space_frames_word(&engine->frames, at->frame),
+                                                   !engine->is_paused && is_shown(at->line))) {
         space_view_fence();
     }
     for (uint32_t n = 0; n < out->count; n++) {
@@ -536,6 +536,18 @@ void engine_step_place(struct space_engine *engine, struct space_spot *place, ui
             engine_try_again(engine, at.block);
         } else {
             engine_release_place(engine, place);
+        }
+    }
+}
+
+/* Copies that may be read here are. */
+void engine_show_cache(struct space_engine *engine)
+{
+    for (uint32_t frame = 0; frame < space_frames_count(&engine->frames); frame++) {
+        if (space_frames_block(&engine->frames, frame) != 0) {
+            struct line_at at = line_in(engine, frame);
+
+            (void)engine_show(space_frames_word(&engine->frames, frame), is_shown(at.line));
         }
     }
 }

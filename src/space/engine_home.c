@@ -199,7 +199,7 @@ static enum space_result step(struct space_engine *engine, uint64_t number,
     }
     keep_work(engine, number, work);
     engine->stats.lost += (entry->state == SPACE_HOME_LOST) - (before == SPACE_HOME_LOST);
-    if (engine_show(word_of(engine, number), is_shown(entry))) {
+    if (engine_show(word_of(engine, number), !engine->is_paused && is_shown(entry))) {
         space_view_fence();
     }
     for (uint32_t n = 0; n < out->count; n++) {
@@ -549,5 +549,13 @@ void engine_claimed(struct space_engine *engine, uint8_t seat, uint32_t number)
     } else if (result == SPACE_DONE) {
         engine->seats[seat].known = number;
         engine_try_open(engine);
+    }
+}
+
+/* What may be read here is. */
+void engine_show_home(struct space_engine *engine)
+{
+    for (uint64_t n = 0; n < engine->config.home.count; n++) {
+        (void)engine_show(word_of(engine, n), is_shown(&engine->entries[n]));
     }
 }

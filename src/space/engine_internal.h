@@ -126,6 +126,7 @@ struct space_engine {
     struct space_spot *places;
     uint32_t *place_heads, places_free;
     struct list starving, far;
+    bool is_paused; /* nobody here is served, and nothing shown */
     bool is_hungry; /* what starves may be tried again */
     uint32_t ticket;
     struct timers timers;
@@ -229,6 +230,8 @@ void engine_perform(struct space_engine *engine, struct space_op *op, _Atomic ui
 uint64_t engine_do_atomic(uint8_t kind, const uint64_t operands[2], uint32_t offset,
                           _Atomic uint64_t *word, _Atomic uint64_t *bytes);
 /* Shows or hides it. true: it was hidden by this. */
+void engine_show_home(struct space_engine *engine);
+void engine_show_cache(struct space_engine *engine);
 bool engine_show(_Atomic uint64_t *word, bool is_shown);
 
 /* ---- engine_cache.c ------------------------------------------------------- */

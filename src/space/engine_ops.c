@@ -211,8 +211,9 @@ static bool is_block_op(const struct space_op *op)
 /* ENDED; else it waits where it has to. */
 static enum engine_tried begin(struct space_engine *engine, struct space_op *op)
 {
-    enum engine_tried tried =
-        is_block_op(op) ? try_op(engine, op) : engine_begin_job(engine, op);
+    enum engine_tried tried = engine->is_paused && op->kind != SPACE_OP_UNLOCK ? TRIED_STARVES
+                              : is_block_op(op)                                ? try_op(engine, op)
+                                                : engine_begin_job(engine, op);
 
     return tried == TRIED_STARVES || (tried == TRIED_WAITS && is_block_op(op))
                ? engine_wait(engine, op, tried)
@@ -275,6 +276,9 @@ void engine_feed(struct space_engine *engine)
         return;
     }
     engine->is_hungry = false;
+    if (engine->is_paused) {
+        return;
+    }
     move_all(&engine->starving, &again);
     while (!list_empty(&again)) {
         try_one(engine, container_of(list_first(&again), struct space_op, node));

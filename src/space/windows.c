@@ -449,9 +449,9 @@ static bool take(struct window *window, uint64_t now_us)
     record->window = window;
     record->runs = false;
     record->op.deadline_us = deadline_of(&record->record, now_us);
-    record->engine = is_of_all(record->record.kind) ? NULL
-                                                    : find(window, record->record.space, &may_write,
-                                                           &record->why);
+    record->engine = is_of_all(record->record.kind)
+                         ? NULL
+                         : find(window, record->record.space, &may_write, &record->why);
     list_push_back(&window->order, &record->node);
     window->count++;
     return true;

@@ -46,10 +46,21 @@ static nigh_client *attach(const struct world *world, uint32_t n)
 static void start_node(struct world *world, uint32_t n, bool again)
 {
     const char *alone[] = {"--lanes", "1", "--space-memory", "16M", NULL};
-    const char *flags[] = {"--lanes",       "1",         "--space-memory", "16M",
-                           "--join",        world->members, "--member",    world->rank[n],
-                           "--cluster-key", world->key,  "--state",        world->state[n],
-                           "--dead-ms",     DEAD_MS,     NULL};
+    const char *flags[] = {"--lanes",
+                           "1",
+                           "--space-memory",
+                           "16M",
+                           "--join",
+                           world->members,
+                           "--member",
+                           world->rank[n],
+                           "--cluster-key",
+                           world->key,
+                           "--state",
+                           world->state[n],
+                           "--dead-ms",
+                           DEAD_MS,
+                           NULL};
 
     if (again) {
         node_fixture_start_again(&world->node[n], "32M", world->count > 1 ? flags : alone);
@@ -136,8 +147,7 @@ static nigh_space_address alloc_at(const struct world *world, uint32_t n, nigh_s
 {
     nigh_space_address address = 0;
 
-    claim(world->client[n],
-          nigh_space_alloc(space, size, NIGH_SPACE_ON(rank), WAIT_US, &address));
+    claim(world->client[n], nigh_space_alloc(space, size, NIGH_SPACE_ON(rank), WAIT_US, &address));
     assert_int_equal(address >> 48, rank);
     return address;
 }
@@ -281,8 +291,8 @@ static void run_all(const struct world *world, void *(*body)(void *), nigh_space
     struct worker workers[NODES * THREADS];
 
     for (uint32_t n = 0; n < world->count * THREADS; n++) {
-        workers[n] = (struct worker){
-            .space = spaces[n % world->count], .word = word, .guarded = guarded};
+        workers[n] =
+            (struct worker){.space = spaces[n % world->count], .word = word, .guarded = guarded};
         assert_int_equal(pthread_create(&workers[n].thread, NULL, body, &workers[n]), 0);
     }
     for (uint32_t n = 0; n < world->count * THREADS; n++) {
@@ -378,9 +388,9 @@ static void a_node_that_is_killed_costs_what_it_had(void **state)
     start_node(&world, 2, true);
     world.client[2] = attach(&world, 2);
     spaces[2] = NULL;
-    assert_true(SUPPORT_WAIT(nigh_space_open(world.client[2], "deaths", NIGH_SPACE_ALL, WAIT_US,
-                                             &spaces[2]) == NIGH_OK,
-                             20000));
+    assert_true(SUPPORT_WAIT(
+        nigh_space_open(world.client[2], "deaths", NIGH_SPACE_ALL, WAIT_US, &spaces[2]) == NIGH_OK,
+        20000));
     assert_int_equal(get(&world, 2, spaces[2], word[0]), 8);
     assert_int_equal(read_word(spaces[2], word[2], &value), NIGH_PEER_LOST);
     again = alloc_at(&world, 0, spaces[0], 512, 2);
@@ -491,13 +501,12 @@ static void what_is_deleted_is_gone_everywhere(void **state)
         assert_int_equal(infos[0].ranks, 7);
         assert_int_equal(infos[0].rank, n);
     }
-    assert_int_equal(
-        nigh_space_create(world.client[2],
-                          &(nigh_space_spec){.struct_size = sizeof(nigh_space_spec),
-                                             .name = "first",
-                                             .home_size = MIB},
-                          WAIT_US, &none),
-        NIGH_EXISTS);
+    assert_int_equal(nigh_space_create(world.client[2],
+                                       &(nigh_space_spec){.struct_size = sizeof(nigh_space_spec),
+                                                          .name = "first",
+                                                          .home_size = MIB},
+                                       WAIT_US, &none),
+                     NIGH_EXISTS);
     claim(world.client[2], nigh_space_delete(world.client[2], "first", WAIT_US));
     for (uint32_t n = 0; n < NODES; n++) {
         assert_int_equal(nigh_space_open(world.client[n], "first", NIGH_SPACE_READ, WAIT_US, &none),
@@ -523,11 +532,9 @@ static void more_than_a_node_has_room_for_is_made_nowhere(void **state)
     begin_world(&world, NODES);
     nigh_space_close(create(world.client[0], "small"));
     spec.home_size = 20 * MIB;
-    assert_int_equal(nigh_space_create(world.client[1], &spec, WAIT_US, &none),
-                     NIGH_OUT_OF_MEMORY);
+    assert_int_equal(nigh_space_create(world.client[1], &spec, WAIT_US, &none), NIGH_OUT_OF_MEMORY);
     for (uint32_t n = 0; n < NODES; n++) {
-        assert_int_equal(nigh_space_stat(world.client[n], "large", WAIT_US, &info),
-                         NIGH_NOT_FOUND);
+        assert_int_equal(nigh_space_stat(world.client[n], "large", WAIT_US, &info), NIGH_NOT_FOUND);
     }
     spec.home_size = 10 * MIB;
     claim(world.client[1], nigh_space_create(world.client[1], &spec, WAIT_US, &none));
