@@ -235,7 +235,7 @@ static void what_one_writes_all_see(void **state)
 
 /* ---- words, locks --------------------------------------------------------- */
 
-#define ADDS    400u
+#define ADDS    120u
 #define THREADS 2u /* of a node */
 
 /* What a thread does; it tells how that ended. */
@@ -541,6 +541,136 @@ static void more_than_a_node_has_room_for_is_made_nowhere(void **state)
     end_world(&world);
 }
 
+/* ---- who may what --------------------------------------------------------- */
+
+#define OWNER    61001u
+#define STRANGER 61003u
+
+struct user {
+    const struct world *world;
+    uint32_t node, uid;
+    nigh_status (*body)(nigh_client *client);
+};
+
+/* A process of another user, which tells how what it did ended. */
+static int be_user(void *argument)
+{
+    const struct user *user = argument;
+    nigh_client_options options = {.struct_size = sizeof options,
+                                   .socket_path = user->world->node[user->node].socket};
+    nigh_client *client = NULL;
+    nigh_status status;
+
+    if (setgid(user->uid) != 0 || setuid(user->uid) != 0) {
+        return 1;
+    }
+    status = nigh_client_open(&options, &client);
+    if (status == NIGH_OK) {
+        status = user->body(client);
+        nigh_client_close(client);
+    }
+    return -(int)status;
+}
+
+static nigh_status as_user(const struct world *world, uint32_t node, uint32_t uid,
+                           nigh_status (*body)(nigh_client *client))
+{
+    struct user user = {.world = world, .node = node, .uid = uid, .body = body};
+
+    return (nigh_status)-support_join(support_fork(be_user, &user), 60000);
+}
+
+static nigh_status open_and_close(nigh_client *client, const char *name, uint32_t access)
+{
+    nigh_space *space = NULL;
+    nigh_status status = nigh_space_open(client, name, access, WAIT_US, &space);
+
+    nigh_space_close(space);
+    return status;
+}
+
+static nigh_status create_two(nigh_client *client)
+{
+    nigh_space_spec spec = {.struct_size = sizeof spec, .name = "own", .home_size = MIB};
+    nigh_space *space = NULL;
+    nigh_status status = nigh_space_create(client, &spec, WAIT_US, &space);
+
+    nigh_space_close(space);
+    if (status != NIGH_OK) {
+        return status;
+    }
+    space = NULL;
+    spec.name = "open";
+    spec.other_access = NIGH_SPACE_READ;
+    status = nigh_space_create(client, &spec, WAIT_US, &space);
+    nigh_space_close(space);
+    return status;
+}
+
+static nigh_status read_own(nigh_client *client)
+{
+    return open_and_close(client, "own", NIGH_SPACE_READ);
+}
+
+static nigh_status write_own(nigh_client *client)
+{
+    return open_and_close(client, "own", NIGH_SPACE_ALL);
+}
+
+static nigh_status read_open(nigh_client *client)
+{
+    return open_and_close(client, "open", NIGH_SPACE_READ);
+}
+
+static nigh_status write_open(nigh_client *client)
+{
+    return open_and_close(client, "open", NIGH_SPACE_WRITE);
+}
+
+/* What a handle to read says of bytes to write is not believed. */
+static nigh_status alloc_open(nigh_client *client)
+{
+    nigh_space_address address;
+    nigh_space *space = NULL;
+    nigh_status status = nigh_space_open(client, "open", NIGH_SPACE_READ, WAIT_US, &space);
+
+    if (status == NIGH_OK) {
+        status = nigh_space_alloc(space, 64, 0, WAIT_US, &address);
+    }
+    nigh_space_close(space);
+    return status;
+}
+
+static nigh_status delete_open(nigh_client *client)
+{
+    return nigh_space_delete(client, "open", WAIT_US);
+}
+
+static void who_may_what_is_so_on_all_nodes(void **state)
+{
+    struct world world;
+
+    (void)state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    assert_int_equal(chmod(support_dir(), 0711), 0);
+    begin_world(&world, NODES);
+    assert_int_equal(as_user(&world, 0, OWNER, create_two), NIGH_OK);
+    for (uint32_t n = 0; n < NODES; n++) {
+        assert_int_equal(as_user(&world, n, OWNER, write_own), NIGH_OK);
+        assert_int_equal(as_user(&world, n, STRANGER, read_own), NIGH_DENIED);
+        assert_int_equal(as_user(&world, n, STRANGER, read_open), NIGH_OK);
+        assert_int_equal(as_user(&world, n, STRANGER, write_open), NIGH_DENIED);
+        assert_int_equal(as_user(&world, n, STRANGER, alloc_open), NIGH_DENIED);
+        assert_int_equal(as_user(&world, n, STRANGER, delete_open), NIGH_DENIED);
+        assert_int_equal(open_and_close(world.client[n], "own", NIGH_SPACE_ALL), NIGH_OK);
+    }
+    assert_int_equal(as_user(&world, 1, OWNER, delete_open), NIGH_OK);
+    assert_int_equal(as_user(&world, 2, STRANGER, read_open), NIGH_NOT_FOUND);
+    end_world(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -552,6 +682,7 @@ int main(void)
         cmocka_unit_test(a_client_that_holds_a_lock_lets_go_when_it_is_killed),
         cmocka_unit_test(what_is_deleted_is_gone_everywhere),
         cmocka_unit_test(more_than_a_node_has_room_for_is_made_nowhere),
+        cmocka_unit_test(who_may_what_is_so_on_all_nodes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
