@@ -21,7 +21,7 @@ static uint32_t numbers[2];
 static bool may_write, is_open;
 static uint32_t broken;
 static uint64_t block, now_us;
-static _Alignas(4096) uint8_t home_memory[2 * 4096], cache_memory[3 * 4096];
+static _Alignas(4096) uint8_t home_memory[3 * 4096], cache_memory[3 * 4096];
 
 static bool no_send(void *context, const struct space_send *send)
 {
