@@ -178,7 +178,7 @@ static void addresses_of_nobody_are_told_so(void **state)
     assert_int_equal(ask_now(0, SPACE_RECORD_FREE, block), NIGH_INVALID);
     assert_int_equal(ask_now(0, SPACE_RECORD_READ, block), NIGH_NOT_FOUND);
     is_open = false;
-    assert_int_equal(ask_now(0, SPACE_RECORD_READ, block), NIGH_INVALID);
+    assert_int_equal(ask_now(0, SPACE_RECORD_READ, block), NIGH_CLOSED);
     end();
 }
 
