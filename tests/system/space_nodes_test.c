@@ -402,6 +402,38 @@ static void a_node_that_is_killed_costs_what_it_had(void **state)
     end_world(&world);
 }
 
+/* Others went on without it: it has nothing of what it had, and takes part all the same. */
+static void a_node_that_stood_still_comes_back_with_nothing(void **state)
+{
+    struct world world;
+    nigh_space *spaces[NODES];
+    nigh_space_address word, lost;
+    nigh_status status = NIGH_OK;
+    uint64_t value = 7;
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "still", spaces);
+    word = alloc_at(&world, 0, spaces[0], 512, 0);
+    lost = alloc_at(&world, 0, spaces[0], 512, 2);
+    write_all(&world, 0, spaces[0], word, &value, sizeof value);
+    write_all(&world, 2, spaces[2], lost, &value, sizeof value);
+    assert_int_equal(get(&world, 2, spaces[2], word), 7);
+    assert_int_equal(kill(world.node[2].pid, SIGSTOP), 0);
+    value = 8;
+    write_all(&world, 1, spaces[1], word, &value, sizeof value);
+    assert_int_equal(read_word(spaces[0], lost, &value), NIGH_PEER_LOST);
+    assert_int_equal(kill(world.node[2].pid, SIGCONT), 0);
+    assert_true(SUPPORT_WAIT((status = read_word(spaces[2], word, &value)) == NIGH_OK && value == 8,
+                             20000));
+    assert_int_equal(read_word(spaces[2], lost, &value), NIGH_PEER_LOST);
+    lost = alloc_at(&world, 0, spaces[0], 512, 2);
+    value = 9;
+    write_all(&world, 2, spaces[2], lost, &value, sizeof value);
+    assert_int_equal(get(&world, 1, spaces[1], lost), 9);
+    end_world(&world);
+}
+
 struct holder {
     const struct world *world;
     nigh_space_address word;
@@ -679,6 +711,7 @@ int main(void)
         cmocka_unit_test(what_all_add_to_is_exact),
         cmocka_unit_test(locks_exclude),
         cmocka_unit_test(a_node_that_is_killed_costs_what_it_had),
+        cmocka_unit_test(a_node_that_stood_still_comes_back_with_nothing),
         cmocka_unit_test(a_client_that_holds_a_lock_lets_go_when_it_is_killed),
         cmocka_unit_test(what_is_deleted_is_gone_everywhere),
         cmocka_unit_test(more_than_a_node_has_room_for_is_made_nowhere),
