@@ -8,6 +8,7 @@
 #include "nigh/object.h"
 #include "nigh/region.h"
 #include "nigh/rpc.h"
+#include "nigh/space.h"
 #include "nigh/status.h"
 #include "nigh/typed.h"
 

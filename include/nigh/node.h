@@ -139,6 +139,8 @@ typedef struct nigh_node_options {
     uint64_t session_rate_bytes;  /* of regions, that one session reads and writes in a second; what
                                      is more waits; 0: no limit */
     uint64_t session_rate_ops;    /* operations on regions, likewise */
+    uint64_t space_memory_bytes;  /* most that spaces take here (nigh_space_create), beside
+                                     memory_bytes and when they are made; 0: this node serves none */
 } nigh_node_options;
 
 /*

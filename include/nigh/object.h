@@ -513,7 +513,23 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(region_ends, "connections for regions that ended alone, ever")      \
     X(region_post_bytes, "that READs and WRITEs of regions moved, ever")  \
     X(region_bytes_pushed, "of copies for clients elsewhere, ever")       \
-    X(leases_refused, "leases that clients were refused, ever")
+    X(leases_refused, "leases that clients were refused, ever")           \
+    X(spaces, "spaces that this node takes part in")                      \
+    X(space_memory_bytes, "memory of those, and of some on its way")      \
+    X(space_memory_limit_bytes, "most of it; 0: none are served")         \
+    X(space_windows, "threads of clients here that use spaces")           \
+    X(space_reads, "that the lane carried out, of these spaces")          \
+    X(space_writes, "likewise")                                           \
+    X(space_atomics, "likewise")                                          \
+    X(space_locks, "likewise")                                            \
+    X(space_messages, "to other nodes, of these spaces")                  \
+    X(space_message_bytes, "of blocks, before these")                     \
+    X(space_terms, "that homes here have begun, of these spaces")         \
+    X(space_evictions, "copies given up for others, of these spaces")     \
+    X(space_waiting, "operations that wait for a block")                  \
+    X(space_blocks_used, "blocks of homes here that are allocated")       \
+    X(space_frames_used, "copies of others' blocks")                      \
+    X(space_blocks_lost, "blocks of homes here whose bytes are lost")
 
 /* Zero-fill, then set struct_size, which lets the struct grow: at its end. */
 typedef struct nigh_node_stats {

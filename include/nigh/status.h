@@ -20,14 +20,16 @@ extern "C" {
 #define NIGH_STATUS_TABLE(X)                                                                       \
     X(NIGH_OK, 0, "success")                                                                       \
     X(NIGH_INVALID, -1, "an argument is not valid")                                                \
-    X(NIGH_NOT_FOUND, -2, "no such object, region, pool or node")                                  \
-    X(NIGH_EXISTS, -3, "an object of this id, a region or a service of this name exists already")  \
+    X(NIGH_NOT_FOUND, -2, "no such object, region, space, pool or node")                           \
+    X(NIGH_EXISTS, -3,                                                                             \
+      "an object of this id, a region, a space or a service of this name exists already")          \
     X(NIGH_NOT_SEALED, -4, "the object is not sealed yet")                                         \
     X(NIGH_IN_USE, -5, "the object is in use; the change takes effect at its last release")        \
     X(NIGH_OUT_OF_MEMORY, -6, "the node's memory is full and nothing in it may be evicted")        \
     X(NIGH_TIMEOUT, -7, "the deadline passed")                                                     \
     X(NIGH_CANCELED, -8, "the operation was cancelled")                                            \
-    X(NIGH_DENIED, -9, "the pool's owner, group and mode, or the region's rights, forbid this")    \
+    X(NIGH_DENIED, -9,                                                                             \
+      "the pool's owner, group and mode, or the region's or space's rights, forbid this")          \
     X(NIGH_QUOTA, -10, "a quota of the session or the pool is used up")                            \
     X(NIGH_LIMIT, -11, "a fixed limit is reached")                                                 \
     X(NIGH_VERSION, -12, "the two sides speak no common version")                                  \

@@ -341,18 +341,35 @@
 #define LIMIT_REGION_GRANT_US     UINT64_C(100000) /* what the system has is asked for that often */
 
 /* Spaces (docs/spaces.md) */
-#define LIMIT_SPACE_SEATS       64                  /* nodes of one space, its homes among them */
-#define LIMIT_SPACE_BLOCK_MIN   64                  /* bytes of a block, a power of two, ... */
-#define LIMIT_SPACE_BLOCK_BYTES 4096                /* and at most */
-#define LIMIT_SPACE_SETS        (1u << 24)          /* of one space's frames at one node */
-#define LIMIT_SPACE_HOME_BYTES  (UINT64_C(1) << 46) /* of one space's home memory at one node */
-#define LIMIT_SPACE_READ_TRIES  4     /* of a read without IPC before it asks the lane */
-#define LIMIT_SPACE_RING_BYTES  32768 /* of a thread's store buffer, a power of two */
-#define LIMIT_SPACE_TAKEN       256   /* records of one of these that wait in the lane, likewise */
-#define LIMIT_SPACE_HINTS       64    /* of blocks that were read, kept for each thread, likewise */
-#define LIMIT_SPACE_MESSAGE     64    /* bytes of a message from one node to another */
-#define LIMIT_SPACE_RECEIVES    128 /* messages of one link on their way to a node: its receives */
-#define LIMIT_SPACE_SENDS       256 /* of one link that have not ended: behind credits, or under way */
+#define LIMIT_SPACE_SEATS         64   /* nodes of one space, its homes among them */
+#define LIMIT_SPACE_BLOCK_MIN     64   /* bytes of a block, a power of two, ... */
+#define LIMIT_SPACE_BLOCK_BYTES   4096 /* and at most */
+#define LIMIT_SPACE_BLOCK_DEFAULT 512
+#define LIMIT_SPACE_NAME_BYTES    47
+#define LIMIT_SPACES              64  /* that a node knows, all of which it takes part in */
+#define LIMIT_SPACE_TOMBSTONES    256 /* births of those that were deleted, kept at each node */
+#define LIMIT_SPACE_MAKES         16  /* of one node to make or delete one, at once */
+#define LIMIT_SESSION_WINDOWS     64  /* of one client: threads that use spaces at the same time */
+#define LIMIT_SPACE_HOLDS         64  /* blocks that one thread holds */
+#define LIMIT_SPACE_LOOK_US       UINT64_C(10000) /* who waits for a lane looks whether it lives */
+#define LIMIT_SPACE_SETS          (1u << 24)      /* of one space's frames at one node */
+#define LIMIT_SPACE_HOME_BYTES    (UINT64_C(1) << 46) /* of one space's home memory at one node */
+#define LIMIT_SPACE_READ_TRIES    4     /* of a read without IPC before it asks the lane */
+#define LIMIT_SPACE_RING_BYTES    32768 /* of a thread's store buffer, a power of two */
+#define LIMIT_SPACE_TAKEN         256 /* records of one of these that wait in the lane, likewise */
+#define LIMIT_SPACE_HINTS         64  /* of blocks that were read, kept for each thread, likewise */
+#define LIMIT_SPACE_MESSAGE       64  /* bytes of a message from one node to another */
+#define LIMIT_SPACE_RECEIVES      128 /* messages of one link on their way to a node: its receives */
+#define LIMIT_SPACE_SENDS         256 /* of one link that have not ended: behind credits, or under way */
+#define LIMIT_SPACE_BLOCKS        (UINT64_C(1) << 30) /* of one space's home at one node */
+#define LIMIT_SPACE_ASKS          256 /* of blocks of one home, that a node has under way */
+#define LIMIT_SPACE_LETTERS       65536 /* messages of a space that wait at a node for room in links */
+#define LIMIT_SPACE_PLACES        16384 /* blocks of a space that somebody waits for at a node */
+#define LIMIT_SPACE_JOBS          256   /* mallocs and frees that a home has under way, */
+#define LIMIT_SPACE_JOBS_EACH     16    /* and of one node */
+#define LIMIT_SPACE_JOB_BLOCKS    1024  /* blocks of these in one turn */
+#define LIMIT_SPACE_RECORDS       64 /* records of a window that are carried out or wait for that */
+#define LIMIT_SPACE_LEAVING       2  /* frames of a set that are given up at once */
 #define LIMIT_SPACE_LOG_BATCH \
     (UINT32_C(1) << 20) /* bytes of a log that are written at once, and of an image */
 #define LIMIT_SPACE_LOG_BYTES_MIN (UINT64_C(64) << 10) /* of each of the two files of a log */

@@ -204,6 +204,7 @@ int cli_leave(struct cli *cli, int argc, char **argv);
 int cli_forget(struct cli *cli, int argc, char **argv);
 int cli_call(struct cli *cli, int argc, char **argv);
 int cli_region(struct cli *cli, int argc, char **argv);
+int cli_space(struct cli *cli, int argc, char **argv);
 int cli_top(struct cli *cli, int argc, char **argv);
 int cli_doctor(struct cli *cli, int argc, char **argv);
 int cli_bench(struct cli *cli, int argc, char **argv);

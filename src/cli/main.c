@@ -9,6 +9,7 @@
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "cli/region_help.h"
+#include "cli/space_help.h"
 
 const struct cli_verb cli_verbs[] = {
     {"put", "NAME FILE|-", "Put a file, or standard input, as an object.",
@@ -89,6 +90,11 @@ const struct cli_verb cli_verbs[] = {
      REGION_HELP_CREATE REGION_HELP_LS REGION_HELP_STAT REGION_HELP_READ REGION_HELP_WRITE
          REGION_HELP_MOVE REGION_HELP_CHMOD REGION_HELP_RESIZE REGION_HELP_RM REGION_HELP_ALL,
      cli_region},
+    {"space", "ACTION NAME ...",
+     "Make, list, read, write and remove spaces: one coherent memory of all nodes.",
+     SPACE_HELP_CREATE SPACE_HELP_LS SPACE_HELP_STAT SPACE_HELP_ALLOC SPACE_HELP_FREE
+         SPACE_HELP_READ SPACE_HELP_WRITE SPACE_HELP_RM SPACE_HELP_ALL,
+     cli_space},
     {"top", "", "Watch the node live.",
      "  -1, --once           print once and exit\n"
      "  -d, --delay TIME     time between pictures (default 1s)\n",

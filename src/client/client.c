@@ -31,6 +31,7 @@
 #include "client/ring.h"
 #include "client/services.h"
 #include "client/socket.h"
+#include "client/space.h"
 #include "memory/memfd.h"
 
 #define CLIENT_OPEN_TIMEOUT_US UINT64_C(5000000)
@@ -325,6 +326,8 @@ static nigh_status client_create(const nigh_client_options *options, nigh_client
     list_init(&client->bulks);
     list_init(&client->regions);
     list_init(&client->closing);
+    list_init(&client->spaces);
+    list_init(&client->space_memories);
     (void)pthread_mutex_init(&client->lock, NULL);
     (void)pthread_mutex_init(&client->reply_lock, NULL);
     *out = client; /* for the caller to destroy, whatever follows */
@@ -592,6 +595,7 @@ void nigh_client_close(nigh_client *client)
         bulk_end(client);
     }
     regions_end(client);
+    spaces_end(client);
     client_destroy(client);
 }
 

@@ -135,6 +135,7 @@ struct client_guard {
 
 struct client_pins;
 struct client_pairs;
+struct client_windows;
 
 /* A service that there is no pair for, as the node said last. */
 struct client_pair_refused {
@@ -181,13 +182,16 @@ struct nigh_client {
     _Atomic(struct client_pairs *) pairs; /* NULL until there is one; written locked */
 
     pthread_mutex_t lock;
-    _Atomic uint32_t lock_wanted; /* threads that found it taken */
-    uint64_t touched_lanes;       /* submitted to since the last flush */
-    struct list feed;             /* ops with steps that found no room */
-    struct list services;         /* that it serves */
-    struct list bulks;            /* handles of memory that its calls may bring */
-    struct list regions;          /* that it has open, */
-    struct list closing;          /* and those whose end the node is told when there is room */
+    _Atomic uint32_t lock_wanted;   /* threads that found it taken */
+    uint64_t touched_lanes;         /* submitted to since the last flush */
+    struct list feed;               /* ops with steps that found no room */
+    struct list services;           /* that it serves */
+    struct list bulks;              /* handles of memory that its calls may bring */
+    struct list regions;            /* that it has open, */
+    struct list closing;            /* and those whose end the node is told when there is room */
+    struct list spaces;             /* handles that it has open, */
+    struct list space_memories;     /* what is mapped of them, */
+    struct client_windows *windows; /* and what its threads have; NULL until one is open */
     int socket_fd;
     int poll_fd;          /* nigh_client_fd: an epoll of the socket, the bell and the timer */
     int bell_fd;          /* eventfd: readable when an armed application has to look */

@@ -170,6 +170,14 @@ struct client_op {
                         const uint32_t *connection; /* CREATE: over which alone; NULL: any */
                     };
                 } region;
+                struct {                 /* of a space */
+                    void *answer;        /* where what comes goes; NULL: nothing comes, */
+                    uint64_t argument;   /* id.argument */
+                    uint64_t number;     /* id.number; out: generation, */
+                    uint32_t connection; /* which is of this one */
+                    uint32_t answer_bytes;
+                    uint32_t what; /* SESSION_SPACE_* */
+                } space;
             };
         };
         struct {

@@ -22,6 +22,7 @@
 #include "client/region.h"
 #include "client/ring.h"
 #include "client/services.h"
+#include "client/space.h"
 
 /* Places kept for cancelling what fills the others. */
 #define RING_CANCEL_PLACES 8
@@ -350,6 +351,8 @@ void ring_undo(nigh_client *client, uint32_t lane, uint8_t opcode, const struct 
         ring_undo_region(client, lane, SESSION_REGION_CLOSE, cqe->generation);
     } else if (opcode == SESSION_OP_REGION && (cqe->flags & SESSION_CQE_MAPPED) != 0) {
         ring_undo_region(client, lane, SESSION_REGION_UNMAP, cqe->generation);
+    } else if (opcode == SESSION_OP_SPACE) {
+        spaces_undo(client, lane, cqe);
     }
 }
 
@@ -380,7 +383,7 @@ static bool ring_take_one(nigh_client *client, uint32_t lane, const struct sessi
     }
     if (was.opcode == SESSION_OP_CALL || was.opcode == SESSION_OP_REPLY ||
         was.opcode == SESSION_OP_RECEIVE || was.opcode == SESSION_OP_COLLECT ||
-        was.opcode == SESSION_OP_REGION) {
+        was.opcode == SESSION_OP_REGION || was.opcode == SESSION_OP_SPACE) {
         calls_give_place(client, lane, was.offset); /* who reads there does so before the next */
     }
     if (was.kept != NULL) {

@@ -383,6 +383,11 @@ nigh_status socket_ask_map(nigh_client *client, uint64_t number, int *fd)
     return socket_ask_file(client, SESSION_MAP_ASK, SESSION_MAP, number, fd);
 }
 
+nigh_status socket_ask_space(nigh_client *client, uint64_t number, int *fd)
+{
+    return socket_ask_file(client, SESSION_SPACE_ASK, SESSION_SPACE_FILE, number, fd);
+}
+
 /* Whether a message answers for what was donated; *status: how. */
 static bool socket_match_donation(nigh_client *client, const union socket_message *message,
                                   size_t size_bytes, int *fd, uint64_t *number, nigh_status *status)

@@ -38,6 +38,9 @@ nigh_status socket_ask_bulk(nigh_client *client, uint64_t number, int *fd);
 /* Likewise for the memory of a map (SESSION_REGION_MAP). Locked. */
 nigh_status socket_ask_map(nigh_client *client, uint64_t number, int *fd);
 
+/* Likewise for a file of a space, or a window's. Locked. */
+nigh_status socket_ask_space(nigh_client *client, uint64_t number, int *fd);
+
 /* The number by which a region is made of what was donated, over this connection. */
 struct donated {
     uint64_t number;

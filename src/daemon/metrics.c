@@ -64,6 +64,14 @@ static bool is_gauge(const char *name)
         "region_low_limit_bytes",
         "region_maps",
         "region_kept_bytes",
+        "spaces",
+        "space_memory_bytes",
+        "space_memory_limit_bytes",
+        "space_windows",
+        "space_waiting",
+        "space_blocks_used",
+        "space_frames_used",
+        "space_blocks_lost",
     };
 
     for (size_t n = 0; n < sizeof(gauges) / sizeof(gauges[0]); n++) {

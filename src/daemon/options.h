@@ -46,6 +46,7 @@ struct daemon_options {
     uint64_t session_quota_bytes;
     uint64_t call_memory_bytes;
     uint64_t region_memory_bytes;
+    uint64_t space_memory_bytes; /* 0: serves none */
     uint32_t region_qos;         /* NIGH_REGION_QOS_* */
     uint64_t session_rate_bytes; /* 0: no limit */
     uint32_t session_ops;        /* likewise */
@@ -94,7 +95,7 @@ struct daemon_option {
     const char *text;  /* for --help */
 };
 
-#define DAEMON_OPTIONS_COUNT 40
+#define DAEMON_OPTIONS_COUNT 41
 
 extern const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT];
 

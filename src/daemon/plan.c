@@ -110,6 +110,10 @@ void plan_print(const struct node_settings *settings)
     printf("calls         bring up to %s of memory, beside that\n", largest);
     bytes_format_size(settings->region_memory_bytes, largest);
     printf("regions       up to %s of them lie here, beside that\n", largest);
+    if (settings->space_memory_bytes != 0) {
+        bytes_format_size(settings->space_memory_bytes, largest);
+        printf("spaces        up to %s of them lie here, beside that\n", largest);
+    }
     plan_print_shares(settings);
     printf("when full     %s%s\n", settings->spill_dir[0] != '\0' ? "spill to " : "evict",
            settings->spill_dir);

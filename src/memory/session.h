@@ -27,6 +27,7 @@
 #include "memory/session_message.h"
 #include "memory/session_record.h"
 #include "memory/session_region.h"
+#include "memory/session_space.h"
 #include "memory/shared.h"
 
 #define SESSION_PAGE 4096u
@@ -155,7 +156,9 @@ enum session_op {
                                memory, where data_size bytes of the question lie, and those of the
                                answer come; argument: timeout_us -> data_size: bytes of the answer,
                                offset: of the place. Came later */
-    SESSION_OPS = 40
+    SESSION_OP_SPACE = 40, /* the same of spaces: name_size: what, as session_space_what says; id: a
+                              session_space_id. Came later */
+    SESSION_OPS = 41
 };
 
 /* Bits of session_sqe.flags. */
@@ -186,9 +189,11 @@ enum session_op {
 /* Bits of session_cqe.flags of what failed. */
 #define SESSION_CQE_INDEX_FULL 1u /* NIGH_LIMIT: the limit is the pool's index in this lane */
 #define SESSION_CQE_UNTAKEN    2u /* CALL: no service can have carried it out */
-#define SESSION_CQE_OPENED     8u /* REGION, that went well: generation is a handle that it opened */
-#define SESSION_CQE_MAPPED     16u /* REGION, that went well: generation is a map that it made */
-#define SESSION_CQE_ANSWERED   4u  /* CALL, not only failed ones: the status is the service's own */
+#define SESSION_CQE_OPENED \
+    8u /* REGION, SPACE, that went well: generation is a handle, or a space, that it opened */
+#define SESSION_CQE_MAPPED \
+    16u /* REGION, SPACE, that went well: generation is a map, or a window, that it made */
+#define SESSION_CQE_ANSWERED 4u /* CALL, not only failed ones: the status is the service's own */
 
 /*
  * The argument of a SEAL is its timeout in microseconds (a strict pool copies at seal, and may wait
@@ -370,8 +375,8 @@ static inline uint64_t session_memory_bytes(uint32_t lanes)
 
 _Static_assert(SESSION_PLACES_BYTES % SESSION_PAGE == 0, "places of lanes start on pages");
 
-/* In an offset of a CALL, REPLY, RECEIVE, COLLECT or REGION: it is one in these places of the lane,
- * else in leased memory. */
+/* In an offset of a CALL, REPLY, RECEIVE, COLLECT, REGION or SPACE: it is one in these places of
+ * the lane, else in leased memory. */
 #define SESSION_OWN_PLACE (UINT64_C(1) << 63)
 
 /* The whole file. */

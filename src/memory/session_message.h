@@ -35,6 +35,9 @@ enum session_message_kind {
     SESSION_DONATED = 15,     /* node: by this number (SESSION_REGION_DONATED), or a status */
     SESSION_DONATE_DROP = 16, /* client: nobody will ask for what has this number; sent to a node
                                  that SESSION_DROPS_DONATIONS */
+    SESSION_SPACE_ASK = 17,  /* client: I need this file of a space, or a window's; by its number */
+    SESSION_SPACE_FILE = 18, /* node: here it is (one descriptor; a window's is writable), or a
+                                status */
 };
 
 struct session_message_header {
@@ -110,8 +113,8 @@ struct session_grant {
     uint32_t extent;
 };
 
-/* BULK_ASK, where `status` is 0, and BULK: memory by number (SESSION_OP_BULK_MAKE); MAP_ASK and MAP
- * likewise. */
+/* BULK_ASK, where `status` is 0, and BULK: memory by number (SESSION_OP_BULK_MAKE); MAP_ASK and
+ * MAP, SPACE_ASK and SPACE_FILE likewise. */
 struct session_bulk_file {
     struct session_message_header header;
     int32_t status;

@@ -453,9 +453,20 @@ static nigh_status front_open_file(struct front *front, const struct node_sessio
         return NIGH_LIMIT;
     if (request->header.kind == SESSION_MAP_ASK)
         return lane_region_map_open(front->lanes[0], session->seat.slot, request->number, fd);
+    if (request->header.kind == SESSION_SPACE_ASK)
+        return lane_space_file_open(front->lanes[0], session->seat.slot, request->number, fd);
     if (front->bulks == NULL)
         return NIGH_UNSUPPORTED;
     return bulk_memories_open(front->bulks, request->number, session->seat.session_id, fd);
+}
+
+static uint16_t answer_to(uint16_t kind)
+{
+    switch (kind) {
+    case SESSION_MAP_ASK: return SESSION_MAP;
+    case SESSION_SPACE_ASK: return SESSION_SPACE_FILE;
+    default: return SESSION_BULK;
+    }
 }
 
 /* Memory that was made for its calls, or that it maps, as it asked for through the rings. */
@@ -463,8 +474,7 @@ static void front_give_file(struct front *front, struct node_session *session,
                             const struct session_bulk_file *request)
 {
     struct session_bulk_file answer = {
-        .header = {.magic = SESSION_MAGIC,
-                   .kind = request->header.kind == SESSION_MAP_ASK ? SESSION_MAP : SESSION_BULK},
+        .header = {.magic = SESSION_MAGIC, .kind = answer_to(request->header.kind)},
         .number = request->number,
     };
     int fd = -1;
@@ -543,7 +553,8 @@ static void front_take_message(struct front *front, struct node_session *session
         return;
     }
     if (header->magic == SESSION_MAGIC &&
-        (header->kind == SESSION_BULK_ASK || header->kind == SESSION_MAP_ASK) &&
+        (header->kind == SESSION_BULK_ASK || header->kind == SESSION_MAP_ASK ||
+         header->kind == SESSION_SPACE_ASK) &&
         size == sizeof(request.bulk)) {
         front_give_file(front, session, &request.bulk);
         return;

@@ -123,11 +123,14 @@ static nigh_status lane_open_exchange(struct lane *lane)
 {
     struct exchange_config config = lane->config.exchange;
     struct exchange_calls users;
+    struct exchange_spaces spaces;
     nigh_status status = lane_open_calls(lane, &users);
 
     if (status != NIGH_OK || lane->config.fabric == NULL)
         return status;
     config.users = &users;
+    lane_hear_spaces(lane, &spaces);
+    config.spaces = lane_serves_spaces(lane) ? &spaces : NULL;
     config.views = lane->config.views != NULL;
     config.fabric = lane->config.fabric;
     config.store = lane->store;
@@ -258,13 +261,17 @@ nigh_status lane_create(const struct lane_config *config, struct lane **out)
     status = lane_open_exchange(lane);
     if (status == NIGH_OK)
         status = lane_open_regions(lane);
+    if (status == NIGH_OK)
+        status = lane_open_spaces(lane);
     if (status != NIGH_OK)
         goto destroy_disk;
     *out = lane;
     return NIGH_OK;
 
 destroy_disk:
+    lane_end_spaces(lane);
     exchange_destroy(lane->exchange);
+    lane_close_spaces(lane);
     lane_close_regions(lane);
     calls_destroy(lane->calls);
     collect_edges_fini(&lane->collect);
@@ -301,7 +308,9 @@ void lane_destroy(struct lane *lane)
     for (uint32_t slot = 0; slot < lane->config.max_sessions; slot++)
         lane->sessions[slot].swept = false; /* what ends now is nobody's any more */
     lane_end_regions(lane);
+    lane_end_spaces(lane);
     exchange_destroy(lane->exchange);
+    lane_close_spaces(lane);
     lane_close_regions(lane);
     calls_destroy(lane->calls);
     collect_edges_fini(&lane->collect);
@@ -430,6 +439,7 @@ void lane_session_rest(struct lane *lane, uint32_t slot)
     bulks_forget(calls_bulks(lane->calls), slot, lane->now_us);
     collects_forget(lane->collect.collects, slot, lane->now_us);
     lane_regions_forget(lane, slot, false);
+    lane_spaces_forget(lane, slot, false);
     if (session->events_unsaid != 0)
         lane->lossy_count--;
     session->events_unsaid = 0;
@@ -453,6 +463,7 @@ void lane_session_close(struct lane *lane, uint32_t slot)
     bulks_forget(calls_bulks(lane->calls), slot, lane->now_us);
     collects_forget(lane->collect.collects, slot, lane->now_us);
     lane_regions_forget(lane, slot, true);
+    lane_spaces_forget(lane, slot, true);
     if (session->events_unsaid != 0)
         lane->lossy_count--;
     if (session->expelled && !session->reported)
@@ -619,11 +630,12 @@ static bool lane_turn_exchange(struct lane *lane, bool worked)
     return exchange_turn(lane->exchange, lane->now_us);
 }
 
-static bool lane_turn_calls_and_regions(struct lane *lane)
+static bool lane_turn_calls_and_memories(struct lane *lane)
 {
     bool any = lane_turn_calls(lane);
 
-    return lane_turn_regions(lane) || any;
+    any = lane_turn_regions(lane) || any;
+    return lane_turn_spaces(lane) || any;
 }
 
 bool lane_turn(struct lane *lane, uint64_t now_us)
@@ -643,7 +655,7 @@ bool lane_turn(struct lane *lane, uint64_t now_us)
     worked |= lane_read_mail(lane);
     worked |= lane_read_disk(lane);
     worked |= lane_turn_exchange(lane, worked);
-    if (lane_turn_calls_and_regions(lane)) {
+    if (lane_turn_calls_and_memories(lane)) {
         worked = true;
         if (lane->exchange != NULL)
             exchange_users_flush(lane->exchange);
@@ -673,6 +685,7 @@ uint64_t lane_due_us(const struct lane *lane)
         due = 0;
     due = min_u64(due, lane_pulls_due_us(lane));
     due = min_u64(due, lane_regions_due_us(lane));
+    due = min_u64(due, lane_spaces_due_us(lane));
     if (lane->lease_us != 0)
         due = min_u64(due, lane->lease_us);
     return due;

@@ -132,6 +132,7 @@ struct lane_config {
     struct views *views;          /* of this node; NULL: its cluster agrees on none */
     struct bulk_memories *bulks;  /* of this node; NULL: there is none */
     uint64_t region_memory_bytes; /* most that chunks of regions take here */
+    uint64_t space_memory_bytes;  /* most that spaces take here; 0: this lane serves none */
     uint32_t region_qos;          /* enum qos_policy */
     uint64_t session_rate_bytes;  /* of regions, that one session has a second; 0: without end */
     uint64_t session_rate_ops;    /* operations of regions, likewise */
@@ -153,6 +154,10 @@ nigh_status lane_region_map_open(const struct lane *lane, uint32_t slot, uint64_
  * NIGH_DENIED: the session may not write; NIGH_UNSUPPORTED; NIGH_NO_RESOURCES. */
 nigh_status lane_region_donate(struct lane *lane, uint32_t slot, int fd, uint64_t bytes,
                                uint64_t *number);
+
+/* A file of a space that the session has open, or of a window of its own (SESSION_SPACE_ASK): *fd,
+ * the caller's. Lane 0. NIGH_NOT_FOUND: it has none such; NIGH_NO_RESOURCES. */
+nigh_status lane_space_file_open(const struct lane *lane, uint32_t slot, uint64_t number, int *fd);
 
 /* The session will not ask for a region of it: it is gone, if it is the session's and nobody has
  * asked yet. Lane 0. */

@@ -117,6 +117,7 @@ static void answer_stats(struct lane *lane, uint32_t slot, const struct session_
     add_calls(lane, &stats);
     add_collectives(lane, &stats);
     lane_regions_count(lane, &stats);
+    lane_spaces_count(lane, &stats);
     if (lane->config.number == 0 && lane->config.node_stats != NULL)
         lane->config.node_stats(lane->config.node_context, &stats);
     _Static_assert(sizeof(stats) <= LIMIT_REPLY_BYTES, "the reply area holds the statistics");
@@ -457,6 +458,7 @@ bool lane_answer(struct lane *lane, uint32_t slot, const struct session_sqe *sqe
     case SESSION_OP_SERVICE_CLOSE: lane_service(lane, slot, sqe); return true;
     case SESSION_OP_RECEIVE: lane_receive(lane, slot, sqe); return true;
     case SESSION_OP_REGION: lane_region(lane, slot, sqe); return true;
+    case SESSION_OP_SPACE: lane_space(lane, slot, sqe); return true;
     case SESSION_OP_CANCEL: return lane_cancel_call(lane, slot, sqe);
     default: return false;
     }

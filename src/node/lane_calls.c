@@ -161,6 +161,7 @@ static void on_link_up(void *context, struct link *link)
 
     calls_channel_up(lane->calls, link_calls(link), link_rank(link));
     lane_regions_link_up(lane, link);
+    lane_spaces_link_up(lane, link);
 }
 
 static void on_link_down(void *context, struct link *link, uint64_t now_us)
@@ -170,6 +171,7 @@ static void on_link_down(void *context, struct link *link, uint64_t now_us)
     calls_channel_down(lane->calls, link_calls(link), link_rank(link), now_us);
     collects_channel_down(lane->collect.collects, link_calls(link), now_us);
     lane_regions_link_down(lane, link);
+    lane_spaces_link_down(lane, link);
 }
 
 nigh_status lane_open_calls(struct lane *lane, struct exchange_calls *users)
@@ -313,7 +315,8 @@ bool lane_cancel_call(struct lane *lane, uint32_t slot, const struct session_sqe
          !bulks_cancel(calls_bulks(lane->calls), slot, (uint32_t)sqe->argument, lane->now_us) &&
          !lane_cancel_bulk_wait(lane, slot, (uint32_t)sqe->argument) &&
          !lane_cancel_receive(lane, slot, (uint32_t)sqe->argument) &&
-         !lane_cancel_region(lane, slot, (uint32_t)sqe->argument)))
+         !lane_cancel_region(lane, slot, (uint32_t)sqe->argument) &&
+         !lane_cancel_space(lane, slot, (uint32_t)sqe->argument)))
         return false;
     complete(lane, slot, sqe->cookie, NIGH_OK);
     return true;

@@ -46,6 +46,7 @@ struct lane {
     struct calls *calls;
     struct collect_edges collect;
     struct lane_regions *regions;            /* lane 0: lane_regions.h */
+    struct lane_spaces *spaces;              /* lane_spaces.h; NULL: it serves none */
     struct lane_pull *pulls[LIMIT_SERVICES]; /* services that sessions receive for */
     uint32_t pull_count;
     struct disk *disk;             /* NULL: this node does not spill */
@@ -174,6 +175,29 @@ void lane_region(struct lane *lane, uint32_t slot, const struct session_sqe *sqe
 /* A CANCEL of an operation or a change; false: it is not. */
 bool lane_cancel_region(struct lane *lane, uint32_t slot, uint32_t cookie);
 void lane_regions_forget(struct lane *lane, uint32_t slot, bool for_good);
+
+/* lane_spaces.c: spaces, of a lane 0 that serves any. Elsewhere these do nothing. */
+bool lane_serves_spaces(const struct lane *lane);
+/* What its links' endpoints for spaces bring. */
+void lane_hear_spaces(struct lane *lane, struct exchange_spaces *spaces);
+nigh_status lane_open_spaces(struct lane *lane);
+/* Before the links go, and when they have gone. */
+void lane_end_spaces(struct lane *lane);
+void lane_close_spaces(struct lane *lane);
+bool lane_turn_spaces(struct lane *lane);
+uint64_t lane_spaces_due_us(const struct lane *lane);
+/* Whether a client's window has something that was not taken yet. */
+bool lane_spaces_have_work(const struct lane *lane);
+void lane_spaces_view(struct lane *lane, const struct agreed *agreed);
+void lane_spaces_lease(struct lane *lane, bool has_lease);
+void lane_spaces_link_up(struct lane *lane, struct link *link);
+void lane_spaces_link_down(struct lane *lane, struct link *link);
+void lane_spaces_count(const struct lane *lane, nigh_node_stats *stats);
+/* lane_space_sessions.c */
+void lane_space(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
+/* A CANCEL of what a session waits for; false: it is not. */
+bool lane_cancel_space(struct lane *lane, uint32_t slot, uint32_t cookie);
+void lane_spaces_forget(struct lane *lane, uint32_t slot, bool for_good);
 
 /* Whether a session is the one that something was begun for. */
 bool lane_is_session(const struct lane *lane, uint32_t slot, uint32_t begun);

@@ -379,6 +379,7 @@ bool lane_drive(struct lane *lane, uint64_t now_us, bool stays)
         lane_note_guest(lane, now_us, stays);
     for (uint32_t i = 0; i < lane->open_count && !look_again; i++)
         look_again = shared_load_relaxed(lane->ready[i]) != 0;
+    look_again = look_again || lane_spaces_have_work(lane);
     /* What is left, and a time nearer than the one the thread sleeps for, are the thread's. */
     sleep_until_us = atomic_load_explicit(&lane->sleep_until_us, memory_order_relaxed);
     if (!stays && sleep_until_us != 0 && lane_leave_fabric(lane, worked))
@@ -408,6 +409,7 @@ int lane_rest(struct lane *lane, uint64_t now_us)
     look_again |= due_us <= now_us;
     for (uint32_t i = 0; i < lane->open_count && !look_again; i++)
         look_again = shared_load_relaxed(lane->ready[i]) != 0;
+    look_again = look_again || lane_spaces_have_work(lane);
     if (!look_again) {
         lane_watch_fabric(lane, false);
         atomic_store_explicit(&lane->guest_us, now_us, memory_order_relaxed);

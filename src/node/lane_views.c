@@ -54,6 +54,7 @@ static bool adopt(struct lane *lane)
     exchange_view(lane->exchange, &agreed, lane->now_us);
     lane_collect_group(lane, &agreed);
     lane_regions_view(lane, &agreed);
+    lane_spaces_view(lane, &agreed);
     views_adopted(lane->config.views, lane->config.number, agreed.epoch);
     return true;
 }
@@ -71,6 +72,7 @@ bool lane_turn_views(struct lane *lane)
     if (unlikely((lease_us != 0) != (lane->lease_us != 0))) {
         exchange_quorum(lane->exchange, lease_us != 0, lane->now_us);
         lane_regions_lease(lane, lease_us != 0);
+        lane_spaces_lease(lane, lease_us != 0);
         any = true;
     }
     lane->lease_us = lease_us;

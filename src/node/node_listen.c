@@ -211,7 +211,9 @@ nigh_status node_open_peers(struct nigh_node *node, char *why, size_t why_bytes)
 {
     struct auth_offer offer = {.lanes = node->lane_count,
                                .bulk_endpoints = node->settings.fabric_queue_pairs,
-                               .region_endpoints = settings_region_endpoints(&node->settings)};
+                               .region_endpoints = settings_region_endpoints(&node->settings),
+                               .space_endpoints =
+                                   node->views != NULL && settings_serve_spaces(&node->settings)};
     nigh_status status;
 
     if (node->peers == NULL)

@@ -32,6 +32,11 @@ uint32_t settings_region_endpoints(const struct node_settings *settings)
     return settings->region_qos == NIGH_REGION_QOS_SEPARATE ? 2 : 1;
 }
 
+bool settings_serve_spaces(const struct node_settings *settings)
+{
+    return settings->space_memory_bytes != 0 && settings->members.self < LIMIT_SPACE_SEATS;
+}
+
 /* With room for leases, and for lanes that get more than their share of ids. */
 uint32_t settings_entries_a_lane(const struct node_settings *settings)
 {
@@ -420,6 +425,7 @@ nigh_status settings_resolve(const nigh_node_options *given, uint32_t cores,
     out->region_memory_bytes = options.region_memory_bytes != 0
                                    ? options.region_memory_bytes
                                    : options.memory_bytes / SETTINGS_REGION_MEMORY_PART;
+    out->space_memory_bytes = options.space_memory_bytes;
     out->region_qos = options.region_qos;
     out->session_rate_bytes = options.session_rate_bytes;
     out->session_rate_ops = options.session_rate_ops;

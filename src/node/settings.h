@@ -40,6 +40,7 @@ struct node_settings {
     uint64_t session_quota_bytes;
     uint64_t call_memory_bytes;
     uint64_t region_memory_bytes;
+    uint64_t space_memory_bytes;                   /* 0: it serves no spaces */
     uint32_t region_qos;                           /* NIGH_REGION_QOS_* */
     uint64_t session_rate_bytes, session_rate_ops; /* of regions, a second; 0: no limit */
     char spill_dir[SETTINGS_PATH_BYTES];           /* "": evict */
@@ -87,6 +88,9 @@ nigh_status settings_resolve(const nigh_node_options *options, uint32_t cores,
 
 /* Endpoints for regions that it wants of each link. */
 uint32_t settings_region_endpoints(const struct node_settings *settings);
+
+/* Whether it serves spaces: it has memory for them, and a seat; and its cluster agrees on views. */
+bool settings_serve_spaces(const struct node_settings *settings);
 
 /* Entries of one lane's index of one pool. */
 uint32_t settings_entries_a_lane(const struct node_settings *settings);

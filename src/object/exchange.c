@@ -268,6 +268,26 @@ static void on_withdrawn(void *context, struct link *link, uint64_t call)
     exchange->users.withdrawn(exchange->users.context, link, call);
 }
 
+static void on_spaced(void *context, struct link *link, const uint8_t *bytes, uint32_t count,
+                      uint64_t now_us)
+{
+    struct exchange *exchange = context;
+
+    (void)now_us;
+    exchange->spaces.spaced(exchange->spaces.context, link, bytes, count);
+}
+
+static void on_landed(void *context, struct link *link, uint32_t imm, uint64_t count,
+                      uint64_t now_us)
+{
+    struct exchange *exchange = context;
+
+    (void)imm;
+    (void)count;
+    (void)now_us;
+    exchange->spaces.landed(exchange->spaces.context, link);
+}
+
 struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uint64_t hash)
 {
     struct link *link = links_find(exchange->links, rank, hash);
@@ -411,6 +431,7 @@ static nigh_status make_links(struct exchange *exchange)
         .bulk_bytes = config->bulk_bytes,
         .reads = EXCHANGE_READS,
         .writes = config->users != NULL ? EXCHANGE_WRITES : 0,
+        .serves_spaces = config->spaces != NULL,
         .seed = config->seed,
         .shell = {.context = exchange,
                   .up = on_up,
@@ -419,8 +440,14 @@ static nigh_status make_links(struct exchange *exchange)
                   .bulk = on_bulk,
                   .pushed = on_pushed,
                   .called = on_called,
-                  .withdrawn = on_withdrawn},
+                  .withdrawn = on_withdrawn,
+                  .spaced = on_spaced,
+                  .landed = on_landed},
     };
+
+    if (config->spaces != NULL) {
+        exchange->spaces = *config->spaces;
+    }
 
     if (config->users != NULL) {
         uint32_t places = config->users->places != 0 ? config->users->places

@@ -54,6 +54,13 @@ struct exchange_calls {
     uint32_t places; /* of a channel; 0: exchange_users_places. The same at all nodes */
 };
 
+/* Who serves spaces: what comes of them (links_shell). */
+struct exchange_spaces {
+    void *context;
+    void (*spaced)(void *context, struct link *link, const uint8_t *bytes, uint32_t count);
+    void (*landed)(void *context, struct link *link);
+};
+
 struct exchange_config {
     const struct members *members; /* outlives it */
     struct fabric *fabric;         /* of the lane; listens; not owned */
@@ -84,8 +91,9 @@ struct exchange_config {
     uint64_t loan_us; /* a loan whose puller was not heard of for so long is overdue: its link is
                          broken; 0: 10 s */
     uint64_t seed;
-    const struct outside *outside;      /* copied; NULL: nodes keep the directory themselves */
-    const struct exchange_calls *users; /* copied; NULL: links have no endpoint for calls */
+    const struct outside *outside;        /* copied; NULL: nodes keep the directory themselves */
+    const struct exchange_calls *users;   /* copied; NULL: links have no endpoint for calls */
+    const struct exchange_spaces *spaces; /* copied; NULL: links have no endpoint for them */
     bool views; /* the cluster agrees on views: no quorum until exchange_quorum says so */
 };
 

@@ -40,7 +40,8 @@ struct exchange_pool {
 struct exchange {
     struct exchange_config config;
     struct links *links;
-    struct exchange_calls users; /* with config.users */
+    struct exchange_calls users;   /* with config.users */
+    struct exchange_spaces spaces; /* with config.spaces */
     struct exchange_views views;
     struct directory *directory;
     struct outside_side outside;

@@ -273,6 +273,7 @@ static const struct operation_rule operation_rules[SESSION_OPS] = {
     [SESSION_OP_LEAVE] = {store_not_mine, 0, false, false},
     [SESSION_OP_FORGET] = {store_not_mine, 0, false, false},
     [SESSION_OP_REGION] = {store_not_mine, 0, false, false},
+    [SESSION_OP_SPACE] = {store_not_mine, 0, false, false},
 };
 
 /* Told at most once a while: what is full stays so for everybody who comes. */

@@ -3,7 +3,7 @@
  * that it leads to. */
 #include "region/home_internal.h"
 
-void home_begin(struct region_home *home, struct region_ask *ask)
+void home_begin_change(struct region_home *home, struct region_ask *ask)
 {
     struct region_change *change = &home->change;
 
@@ -209,7 +209,7 @@ nigh_status home_plan(struct region_home *home, struct region_ask *ask)
         return status;
     }
     status = NIGH_INVALID;
-    home_begin(home, ask);
+    home_begin_change(home, ask);
     switch (ask->kind) {
     case REGION_ASK_CREATE: status = plan_create(home, ask); break;
     case REGION_ASK_GRANT: status = plan_grant(home, ask); break;
@@ -290,7 +290,7 @@ bool home_plan_losses(struct region_home *home)
     }
     home->has_losses = false;
     if (has_losses) {
-        home_begin(home, NULL);
+        home_begin_change(home, NULL);
         set_going(home, REGION_ROUND_COMMIT);
     }
     return has_losses;
@@ -298,7 +298,7 @@ bool home_plan_losses(struct region_home *home)
 
 void home_plan_fence(struct region_home *home)
 {
-    home_begin(home, NULL);
+    home_begin_change(home, NULL);
     home->wants_fence = false;
     home->change.is_fence = true;
     freeze_from(home, 0);
@@ -311,7 +311,7 @@ void home_plan_settle(struct region_home *home)
     struct region_descriptor *now = home->config.now;
     bool is_none = region_descriptor_is_none(now);
 
-    home_begin(home, NULL);
+    home_begin_change(home, NULL);
     change->nodes = home->held;
     if (!is_none) {
         now->version = change->version;

@@ -31,7 +31,7 @@ void home_answer(struct region_home *home, struct region_ask *ask, nigh_status s
 /* ---- home_asks.c: `next` is what the region is to be -------------------- */
 
 /* Begins a change: next is a copy of now, of a new version. */
-void home_begin(struct region_home *home, struct region_ask *ask);
+void home_begin_change(struct region_home *home, struct region_ask *ask);
 /* What an ask is to change. Other than NIGH_OK: nothing is begun. */
 nigh_status home_plan(struct region_home *home, struct region_ask *ask);
 /* What is committed, and waits for chunks to be opened or given back, gives way to a FREE: that

@@ -15,6 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/fd.h"
 #include "base/futex.h"
@@ -48,6 +49,11 @@ static void fake_poke_thread(struct fake_node *fake)
     const uint64_t one = 1;
 
     (void)!write(fake->control_fd, &one, sizeof(one));
+}
+
+void fake_node_look(struct fake_node *fake)
+{
+    fake_poke_thread(fake);
 }
 
 /* ---- memory -----------------------------------------------------------------------------------
@@ -636,6 +642,17 @@ static void fake_give_file(struct fake_node *fake, const struct session_bulk_fil
                           file.status == NIGH_OK ? 1 : 0);
 }
 
+static void fake_give_space(struct fake_node *fake, const struct session_bulk_file *request)
+{
+    struct session_bulk_file file = *request;
+    int fd =
+        fake->options.file != NULL ? fake->options.file(fake->options.context, file.number) : -1;
+
+    file.header.kind = SESSION_SPACE_FILE;
+    file.status = fd >= 0 ? NIGH_OK : NIGH_NOT_FOUND;
+    (void)fd_send_message(fake->socket_fd, &file, sizeof(file), &fd, fd >= 0 ? 1 : 0);
+}
+
 void fake_node_donated(struct fake_node *fake)
 {
     struct session_donation donated = {
@@ -700,6 +717,8 @@ static void fake_look_at_socket(struct fake_node *fake)
             fake_give_file(fake, &message.bulk, SESSION_BULK);
         } else if (message.header.kind == SESSION_MAP_ASK) {
             fake_give_file(fake, &message.bulk, SESSION_MAP);
+        } else if (message.header.kind == SESSION_SPACE_ASK) {
+            fake_give_space(fake, &message.bulk);
         } else if (message.header.kind == SESSION_DONATE ||
                    message.header.kind == SESSION_DONATE_DROP) {
             fake_take_donation(fake, &message.donation);
@@ -769,6 +788,9 @@ static void *fake_run(void *context)
         (void)!read(fake->control_fd, &rung, sizeof(rung));
         if (fake_look_at_rings(fake)) { /* what came before the doorbell was emptied: */
             next_us = 0;                /* what is held may wait for that */
+        }
+        if (fake->options.turn != NULL) {
+            next_us = min_u64(next_us, fake->options.turn(fake->options.context, fake, now_us));
         }
         fake_node_unlock(fake);
         if (atomic_load(&fake->stop)) {

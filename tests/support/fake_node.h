@@ -36,10 +36,19 @@ struct fake_node;
 typedef enum fake_action fake_hook(void *context, struct fake_node *fake, uint32_t lane,
                                    const struct session_sqe *sqe, struct session_cqe *cqe);
 
+/* What else the node's thread does, each time that it looks: when it is to look again at the
+ * latest. Locked, as the next. */
+typedef uint64_t fake_turn(void *context, struct fake_node *fake, uint64_t now_us);
+
+/* The descriptor behind the number of a SPACE_ASK; -1: there is none. */
+typedef int fake_file(void *context, uint64_t number);
+
 struct fake_options {
     uint32_t lanes; /* 0: 1 */
     fake_hook *hook;
-    void *context;
+    fake_turn *turn; /* may be NULL, as the next */
+    fake_file *file;
+    void *context;         /* of all three */
     int32_t refuse;        /* status of every welcome */
     const char *sentence;  /* with it */
     uint16_t version;      /* of the welcome; 0: the right one */
@@ -120,6 +129,9 @@ void fake_node_say_bye(struct fake_node *fake, int32_t status, const char *sente
 /* Changes an option while it runs. */
 void fake_node_lock(struct fake_node *fake);
 void fake_node_unlock(struct fake_node *fake);
+
+/* The node's thread looks now. */
+void fake_node_look(struct fake_node *fake);
 
 /* Completes something by hand, as the node's thread would. Locked. */
 void fake_node_complete(struct fake_node *fake, uint32_t lane, const struct session_cqe *cqe);

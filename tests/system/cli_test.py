@@ -21,8 +21,8 @@ from raw_session import Node, wait_for  # noqa: E402
 
 IN_CREATE = 0x100  # of inotify
 OK, FAILED, USAGE, NOT_FOUND, UNREACHABLE, DENIED, FULL, TIMEOUT, CORRUPT, EXISTS = range(10)
-VERBS = ("put", "get", "ls", "stat", "rm", "pin", "unpin", "who", "locate", "nodes", "leave", "forget", "call", "region", "top",
-         "doctor", "bench", "help")
+VERBS = ("put", "get", "ls", "stat", "rm", "pin", "unpin", "who", "locate", "nodes", "leave", "forget", "call", "region", "space",
+         "top", "doctor", "bench", "help")
 
 
 def run(*arguments, node=None, data=b"", env=None, **more):
@@ -744,7 +744,8 @@ def test_json_of_errors(node, folder):
     one(USAGE, "no option --\x1b[31m", "ls", "--\x1b[31m", node=node)
     none = {"NIGH_SOCKET": folder + "/none"}
     for arguments in (("put", "x", "-"), ("get", "x", "-o", out), ("ls",), ("stat", "x"), ("rm", "x"), ("pin", "x"),
-                      ("unpin", "x"), ("who",), ("who", "x"), ("nodes",), ("top",), ("bench", "objects"), ("region", "stat", "x")):
+                      ("unpin", "x"), ("who",), ("who", "x"), ("nodes",), ("top",), ("bench", "objects"), ("region", "stat", "x"),
+                      ("space", "stat", "x")):
         one(UNREACHABLE, folder + "/none", *arguments, env=none)
     # Of several names each that fails is an element, and the rest is done.
     for verb in ("stat", "pin", "unpin", "rm"):
@@ -757,6 +758,31 @@ def test_json_of_errors(node, folder):
     assert not os.path.exists(out)
 
 
+# ---- what is wrong is said before a node is asked
+
+
+def test_words_of_space():
+    for words, arguments in ((["takes create, ls", "not 'make'"], ("make", "x")), (["takes create"], ()),
+                             (["create takes a NAME and a SIZE"], ("create", "x")),
+                             (["the name of a space has 1 to 47 bytes"], ("create", "x" * 48, "1M")),
+                             (["SIZE '0' is not a size"], ("create", "x", "0")),
+                             (["SIZE 'much' is not a size"], ("create", "x", "much")),
+                             (["--block takes a power of two from 64 to 4096, not '96'"], ("create", "x", "1M", "--block", "96")),
+                             (["--group takes rights", "not 'rx'"], ("create", "x", "1M", "--group", "rx")),
+                             (["rm takes no --block"], ("rm", "x", "--block", "64")),
+                             (["'0' is not an address"], ("free", "x", "0")),
+                             (["'-1' is not an address"], ("read", "x", "--", "-1", "8")),
+                             (["'0x1g' is not an address"], ("write", "x", "0x1g")),
+                             (["read takes no --json"], ("read", "x", "0x200", "8"))):
+        more = ("--json",) if "--json" in words[0] else ()
+        code, _, said = run("space", *more, *arguments)
+        assert code == USAGE and len(said.splitlines()) == 1, (arguments, code, said)
+        assert said.startswith("nigh space: ") and all(word in said for word in words), (arguments, said)
+    for action in ("create", "ls", "stat", "alloc", "free", "read", "write", "rm"):
+        helped = good("space", action, "--help").decode()
+        assert helped.startswith(f"usage: nigh space {action} [OPTION...]"), helped
+
+
 # ---- what every verb does
 
 
@@ -764,7 +790,8 @@ def test_no_node():
     with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
         none = {"NIGH_SOCKET": folder + "/none"}
         for arguments in (("put", "x", "-"), ("get", "x"), ("ls",), ("stat", "x"), ("rm", "x"), ("pin", "x"),
-                          ("unpin", "x"), ("who",), ("who", "x"), ("nodes",), ("top",), ("bench", "objects"), ("region", "stat", "x")):
+                          ("unpin", "x"), ("who",), ("who", "x"), ("nodes",), ("top",), ("bench", "objects"), ("region", "stat", "x"),
+                          ("space", "stat", "x")):
             fails(UNREACHABLE, [folder + "/none"], *arguments, env=none)
         fails(UNREACHABLE, [folder + "/other"], "ls", "--socket", folder + "/other", env=none)
         fails(USAGE, ["107"], "ls", "--socket", folder + "/" + "x" * 120)
@@ -1107,6 +1134,7 @@ def test_completion(node, folder):
     assert sorted(completed(node, folder, "help", "")) == sorted(set(VERBS) - {"help"})
     assert completed(node, folder, "help", "n") == ["nodes"]
     assert completed(node, folder, "region", "c") == ["create", "chmod"]
+    assert completed(node, folder, "space", "r") == ["read", "rm"]
     for words in (("region", "create"), ("region", "stat", "w"), ("region", "create", "--chunk"), ("--pool", "p", "region", "rm")):
         assert completed(node, folder, *words, "") == [], words
     for name in ("r1", "r2", 'quoted"'):

@@ -474,6 +474,8 @@ def test_check_says_what_would_be_done_and_does_nothing(folder, good):
         assert words in printed, printed
     assert "bring up to 5.0 MiB" in run("--config", path, "--socket", folder + "/s", "--check", "--call-memory", "5M")[1]
     assert "up to 7.0 MiB of them" in run("--config", path, "--socket", folder + "/s", "--check", "--region-memory", "7M")[1]
+    assert "spaces " not in printed, printed
+    assert "up to 9.0 MiB of them" in run("--config", path, "--socket", folder + "/s", "--check", "--space-memory", "9M")[1]
     assert "of regions: software\n" in printed, printed
     assert "of regions: none; a session up to 2.0 MiB a second; a session up to 500 operations a second\n" in run(
         "--config", path, "--socket", folder + "/s", "--check", "--region-qos", "none", "--session-rate", "2M", "--session-ops", "500")[1]
@@ -547,7 +549,7 @@ def test_help_and_version():
     code, printed, said = run("--help")
     assert code == 0 and said == ""
     for flag in ("memory", "socket", "lanes", "spin-us", "max-objects", "extent", "huge", "spill", "spill-max",
-                 "session-quota", "call-memory", "region-memory", "region-qos", "session-rate", "session-ops", "max-sessions", "max-pins", "config", "hold", "ready-fd", "http", "log-level", "check"):
+                 "session-quota", "call-memory", "region-memory", "space-memory", "region-qos", "session-rate", "session-ops", "max-sessions", "max-pins", "config", "hold", "ready-fd", "http", "log-level", "check"):
         assert "--" + flag in printed, flag
     assert max(len(line) for line in printed.splitlines()) <= 100
     for words in ("spill directory", "port for other nodes", "or 32 bytes"):

@@ -1,4 +1,4 @@
-# bash completion of nigh: verbs, options, names of objects of the running node, and of regions that it knows of.
+# bash completion of nigh: verbs, options, names of objects of the running node, and of regions and spaces that it knows of.
 _nigh_names() {
     local line
     # The name is the last column; ids are offered where there is no name.
@@ -15,6 +15,13 @@ _nigh_regions() {
     done < <(nigh region ls --json --timeout 1s "${socket[@]}" 2>/dev/null)
 }
 
+_nigh_spaces() {
+    local line name='^ *"name": "([^"\\]*)",?$'
+    while IFS= read -r line; do
+        [[ $line =~ $name && ${BASH_REMATCH[1]} == "$1"* ]] && COMPREPLY+=("${BASH_REMATCH[1]}")
+    done < <(nigh space ls --json --timeout 1s "${socket[@]}" 2>/dev/null)
+}
+
 _nigh() {
     local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]} verb=''
     local common="--socket --pool --json --timeout --help" own='' i given=0 action=''
@@ -28,7 +35,7 @@ _nigh() {
         --socket | -s) ((i + 1 < COMP_CWORD)) && socket=(--socket "${COMP_WORDS[++i]}") ;;
         --pool | -p | --timeout | -t) ((i++)) ;;
         --output | -o | --delay | -d | --node | --near | -N | --ranks | --at-once | --size) ((i++)) ;;
-        --chunk | --on | --group | --others | --offset) ((i++)) ;;
+        --chunk | --on | --group | --others | --offset | --cache | --block) ((i++)) ;;
         -n) [[ $verb != call ]] || ((i++)) ;;
         --meta | -m | --replicas | -r) [[ $verb != put ]] || ((i++)) ;;
         -*) ;;
@@ -41,7 +48,7 @@ _nigh() {
         return
         ;;
     --pool | -p | --timeout | -t | --delay | -d | --node | --at-once | --size) return ;;
-    --chunk | --on | --group | --others | --offset) return ;;
+    --chunk | --on | --group | --others | --offset | --cache | --block) return ;;
     -n) [[ $verb != call ]] || return ;;
     --near | -N)
         if [[ $verb == region ]]; then _nigh_regions "$current"; else _nigh_names "$current"; fi
@@ -50,7 +57,7 @@ _nigh() {
     --meta | -m | --replicas | -r) [[ $verb != put ]] || return ;;
     esac
     if [[ -z $verb ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region top doctor bench help $common --version" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region space top doctor bench help $common --version" -- "$current")
         return
     fi
     case $verb in
@@ -62,6 +69,7 @@ _nigh() {
     leave) own="--undo --look" ;;
     call) own="--node --near --all --ranks --idempotent --one-way --urgent" ;;
     region) own="--chunk --on --spread --near --group --others --offset --size --mappable" ;;
+    space) own="--cache --block --group --others --on" ;;
     top) own="--once --delay" ;;
     bench) own="--offer --withdraw --node --serve --at-once --size" ;;
     esac
@@ -80,8 +88,14 @@ _nigh() {
         1:stat | 1:read | 1:write | 1:move | 1:chmod | 1:resize | *:rm) _nigh_regions "$current" ;;
         esac
         ;;
+    space)
+        case $given:$action in
+        0:) mapfile -t COMPREPLY < <(compgen -W "create ls stat alloc free read write rm" -- "$current") ;;
+        1:stat | 1:alloc | 1:free | 1:read | 1:write | *:rm) _nigh_spaces "$current" ;;
+        esac
+        ;;
     bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer rpc region" -- "$current") ;;
-    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region top doctor bench" -- "$current") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region space top doctor bench" -- "$current") ;;
     esac
 }
 complete -F _nigh nigh

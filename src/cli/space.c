@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* nigh space: coherent memory of the cluster. Here is what was asked for, and what makes and
+ * removes one; space_list.c and space_io.c do the rest. */
+#include "cli/space.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "cli/each.h"
+#include "cli/space_help.h"
+
+#define SPACE_US UINT64_C(30000000) /* without --timeout, each step */
+
+/* ---- what the actions share ----------------------------------------------- */
+
+uint64_t cli_space_timeout_us(const struct cli *cli, const struct space_job *job)
+{
+    uint64_t now_us = clock_now_us(&clock_monotonic);
+
+    if (!cli->timeout_given) {
+        return SPACE_US;
+    }
+    return job->deadline_us > now_us ? job->deadline_us - now_us : 0;
+}
+
+int cli_space_failed(struct cli *cli, const struct space_job *job, nigh_status status)
+{
+    if (status == NIGH_TIMEOUT) {
+        cli_error(cli, "%s: the time was up", job->name);
+        return cli_exit_code(status);
+    }
+    if (status == NIGH_NO_QUORUM) {
+        cli_error(cli,
+                  "%s: this node has just begun, or is cut off from most voters (nigh nodes, nigh "
+                  "doctor)",
+                  job->name);
+        return cli_exit_code(status);
+    }
+    return cli_failed(cli, status, job->name);
+}
+
+int cli_space_open(struct cli *cli, const struct space_job *job, uint32_t access,
+                   nigh_space **space)
+{
+    int exit_code = cli_open(cli, 0);
+    nigh_status status;
+
+    if (exit_code != CLI_OK) {
+        return exit_code;
+    }
+    status = nigh_space_open(cli->client, job->name, access, cli_space_timeout_us(cli, job), space);
+    return status == NIGH_OK ? CLI_OK : cli_space_failed(cli, job, status);
+}
+
+int cli_space_parse_size(const struct cli *cli, const char *what, const char *text, uint64_t *size)
+{
+    if (bytes_parse_size(text, size) != NIGH_OK || *size == 0) {
+        return cli_usage(cli, "%s '%s' is not a size such as 4096 or 16M (K, M, G, T, P)", what,
+                         text);
+    }
+    return CLI_OK;
+}
+
+int cli_space_parse_address(const struct cli *cli, const char *text, nigh_space_address *address)
+{
+    unsigned long long value;
+    char *end;
+
+    errno = 0;
+    value = strtoull(text, &end, 0);
+    if (errno != 0 || end == text || *end != '\0' || text[0] == '-' || value == 0) {
+        return cli_usage(cli, "'%s' is not an address such as 0x1000000000200", text);
+    }
+    *address = value;
+    return CLI_OK;
+}
+
+static int parse_rights(const struct cli *cli, const char *what, const char *text, uint32_t *access)
+{
+    uint32_t all = 0;
+
+    for (const char *letter = text; *letter != '\0'; letter++) {
+        all |= *letter == 'r'   ? NIGH_SPACE_READ
+               : *letter == 'w' ? NIGH_SPACE_WRITE
+                                : NIGH_SPACE_ALL + 1;
+    }
+    if (all == 0 || all > NIGH_SPACE_ALL) {
+        return cli_usage(cli, "%s takes rights: of r (read), w (write); not '%s'", what, text);
+    }
+    *access = all;
+    return CLI_OK;
+}
+
+/* ---- create, rm ----------------------------------------------------------- */
+
+int cli_space_create(struct cli *cli, const struct space_job *job)
+{
+    nigh_space_spec spec = {.struct_size = sizeof spec,
+                            .name = job->name,
+                            .cache_size = job->cache_size,
+                            .block_size = (uint32_t)job->block_size,
+                            .group_access = job->group_access,
+                            .other_access = job->other_access};
+    int exit_code = cli_space_parse_size(cli, "SIZE", job->words[0], &spec.home_size);
+    struct json json = {0};
+    nigh_space *space;
+    nigh_status status;
+
+    if (exit_code == CLI_OK) {
+        exit_code = cli_open(cli, 0);
+    }
+    if (exit_code != CLI_OK) {
+        return exit_code;
+    }
+    status = nigh_space_create(cli->client, &spec, cli_space_timeout_us(cli, job), &space);
+    if (status != NIGH_OK) {
+        return cli_space_failed(cli, job, status);
+    }
+    nigh_space_close(space);
+    if (cli->json) {
+        json_object_open(&json, NULL);
+        json_name(&json, job->name);
+        json_u64(&json, "home_size", spec.home_size);
+        json_object_close(&json);
+    }
+    return CLI_OK;
+}
+
+/* One that fails keeps none from being tried. */
+int cli_space_rm(struct cli *cli, const struct space_job *job)
+{
+    int exit_code = cli_open(cli, 0), first_failure = CLI_OK;
+    struct space_job one = *job;
+    struct json json = {0};
+
+    if (exit_code != CLI_OK) {
+        return exit_code;
+    }
+    if (cli->json) {
+        json_array_open(&json, NULL);
+    }
+    for (char **words = job->words; one.name != NULL; one.name = *words++) {
+        nigh_status status =
+            nigh_space_delete(cli->client, one.name, cli_space_timeout_us(cli, job));
+
+        exit_code = status == NIGH_OK ? CLI_OK : cli_space_failed(cli, &one, status);
+        cli_each_report(cli, &json, one.name, status, exit_code);
+        first_failure = first_failure == CLI_OK ? exit_code : first_failure;
+    }
+    if (cli->json) {
+        json_array_close(&json);
+    }
+    return first_failure;
+}
+
+/* ---- the verb ------------------------------------------------------------- */
+
+static const struct action {
+    const char *name;
+    const char *arguments, *help; /* as --help has them */
+    const char *words;            /* that it takes */
+    int least, most;              /* of them */
+    uint32_t options;             /* SPACE_* */
+    int (*run)(struct cli *cli, const struct space_job *job);
+} actions[] = {
+    {"create", "NAME SIZE", SPACE_HELP_CREATE, "a NAME and a SIZE", 2, 2,
+     SPACE_CACHE | SPACE_BLOCK | SPACE_GROUP | SPACE_OTHERS, cli_space_create},
+    {"ls", "[PREFIX]", SPACE_HELP_LS, "at most one PREFIX", 0, 1, 0, cli_space_ls},
+    {"stat", "NAME", SPACE_HELP_STAT, "a NAME", 1, 1, 0, cli_space_stat},
+    {"alloc", "NAME SIZE", SPACE_HELP_ALLOC, "a NAME and a SIZE", 2, 2, SPACE_ON, cli_space_alloc},
+    {"free", "NAME ADDRESS", SPACE_HELP_FREE, "a NAME and an ADDRESS", 2, 2, 0, cli_space_free},
+    {"read", "NAME ADDRESS SIZE", SPACE_HELP_READ, "a NAME, an ADDRESS and a SIZE", 3, 3, 0,
+     cli_space_read},
+    {"write", "NAME ADDRESS", SPACE_HELP_WRITE, "a NAME and an ADDRESS", 2, 2, 0, cli_space_write},
+    {"rm", "NAME...", SPACE_HELP_RM, "at least one NAME", 1, INT_MAX, 0, cli_space_rm},
+};
+
+static const struct option options[] = {{"cache", required_argument, NULL, SPACE_CACHE},
+                                        {"block", required_argument, NULL, SPACE_BLOCK},
+                                        {"group", required_argument, NULL, SPACE_GROUP},
+                                        {"others", required_argument, NULL, SPACE_OTHERS},
+                                        {"on", required_argument, NULL, SPACE_ON},
+                                        CLI_COMMON_OPTIONS,
+                                        {0}};
+
+/* One of SPACE_*: a bit, as no letter of the common ones is. */
+static bool is_own(int option)
+{
+    return option > 0 && option <= SPACE_ON && (option & (option - 1)) == 0;
+}
+
+static const struct action *find_action(const char *name)
+{
+    for (size_t n = 0; n < sizeof actions / sizeof actions[0]; n++) {
+        if (strcmp(actions[n].name, name) == 0) {
+            return &actions[n];
+        }
+    }
+    return NULL;
+}
+
+static int take_block(const struct cli *cli, struct space_job *job)
+{
+    int exit_code = cli_space_parse_size(cli, "--block", optarg, &job->block_size);
+
+    if (exit_code == CLI_OK &&
+        (job->block_size < 64 || job->block_size > 4096 || !is_pow2(job->block_size))) {
+        return cli_usage(cli, "--block takes a power of two from 64 to 4096, not '%s'", optarg);
+    }
+    return exit_code;
+}
+
+/* An option of this verb's own: CLI_OK, or an exit code. */
+static int take_own(const struct cli *cli, uint32_t option, struct space_job *job)
+{
+    job->given |= option;
+    switch (option) {
+    case SPACE_CACHE: return cli_space_parse_size(cli, "--cache", optarg, &job->cache_size);
+    case SPACE_BLOCK: return take_block(cli, job);
+    case SPACE_GROUP: return parse_rights(cli, "--group", optarg, &job->group_access);
+    case SPACE_OTHERS: return parse_rights(cli, "--others", optarg, &job->other_access);
+    default: job->node = optarg; return CLI_OK;
+    }
+}
+
+/* Whether the words and options are those of the action. */
+static int check(const struct cli *cli, const struct action *action, int words,
+                 const struct space_job *job)
+{
+    int names = action->most == INT_MAX ? words : action->least > 0 ? 1 : 0;
+
+    for (const struct option *option = options; option->name != NULL; option++) {
+        uint32_t given = job->given & (uint32_t)option->val;
+
+        if (is_own(option->val) && (given & ~action->options) != 0) {
+            return cli_usage(cli, "%s takes no --%s", action->name, option->name);
+        }
+    }
+    if (words < action->least || words > action->most) {
+        return cli_usage(cli, "%s takes %s", action->name, action->words);
+    }
+    for (int n = 0; n < names; n++) {
+        size_t bytes = strlen(n == 0 ? job->name : job->words[n - 1]);
+
+        if (bytes == 0 || bytes > NIGH_SPACE_NAME_BYTES) {
+            return cli_usage(cli, "the name of a space has 1 to %u bytes", NIGH_SPACE_NAME_BYTES);
+        }
+    }
+    return CLI_OK;
+}
+
+/* Of the action that is named, wherever --help stands; 'h' is no option of its own. */
+static bool is_helped(int option, int argc, char **argv)
+{
+    const struct action *action = NULL;
+    char verb[24];
+
+    for (int n = 1; option == 'h' && action == NULL && n < argc; n++) {
+        action = find_action(argv[n]);
+    }
+    if (action == NULL) {
+        return false;
+    }
+    (void)snprintf(verb, sizeof verb, "space %s", action->name);
+    cli_print_help(verb, action->arguments, "", action->help);
+    return true;
+}
+
+int cli_space(struct cli *cli, int argc, char **argv)
+{
+    struct space_job job = {0};
+    const struct action *action;
+    int option, exit_code = CLI_OK;
+
+    while ((option = cli_next_option(cli, argc, argv, ":" CLI_COMMON_SHORT, options)) != -1) {
+        if (is_helped(option, argc, argv)) {
+            return CLI_OK;
+        }
+        if (is_own(option) && (exit_code = take_own(cli, (uint32_t)option, &job)) != CLI_OK) {
+            return exit_code;
+        }
+        if (!is_own(option) && cli_common_option(cli, option, &exit_code) != CLI_OK) {
+            return exit_code;
+        }
+    }
+    action = argc > optind ? find_action(argv[optind]) : NULL;
+    if (action == NULL) {
+        return cli_usage(cli,
+                         "takes create, ls, stat, alloc, free, read, write or rm, and a NAME%s%s%s",
+                         argc > optind ? "; not '" : "", argc > optind ? argv[optind] : "",
+                         argc > optind ? "'" : "");
+    }
+    job.name = argc > optind + 1 ? argv[optind + 1] : "";
+    job.words = argv + min_size((size_t)optind + 2, (size_t)argc);
+    job.deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), cli->timeout_us);
+    exit_code = check(cli, action, argc - optind - 1, &job);
+    return exit_code == CLI_OK ? action->run(cli, &job) : exit_code;
+}

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spaces: words that are changed at once, blocks that are locked, and memory that is had and given
+ * back. Each is a question to the lane; which blocks it holds the thread keeps itself. */
+#include <string.h>
+
+#include "client/error.h"
+#include "client/space.h"
+
+/* ---- words ---------------------------------------------------------------- */
+
+static nigh_status change_word(nigh_space *space, const struct space_question *question,
+                               uint64_t timeout_us, uint64_t *old, const char *call)
+{
+    struct client_window *window;
+    nigh_status status = space_begin(space, NIGH_SPACE_ALL, timeout_us, call, &window);
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (question->address == 0 || question->address % 8 != 0) {
+        return error_set(space->client, NIGH_INVALID,
+                         "%s: a word lies at a multiple of 8, and none at 0", call);
+    }
+    return window_ask(space, window, question, op_deadline_us(timeout_us), old, NULL);
+}
+
+nigh_status nigh_space_fetch_add(nigh_space *space, nigh_space_address address, uint64_t add,
+                                 uint64_t timeout_us, uint64_t *old)
+{
+    struct space_question question = {
+        .kind = SPACE_RECORD_ADD, .address = address, .length = 8, .operands = {add, 0}};
+
+    return change_word(space, &question, timeout_us, old, "nigh_space_fetch_add");
+}
+
+nigh_status nigh_space_exchange(nigh_space *space, nigh_space_address address, uint64_t value,
+                                uint64_t timeout_us, uint64_t *old)
+{
+    struct space_question question = {
+        .kind = SPACE_RECORD_EXCHANGE, .address = address, .length = 8, .operands = {value, 0}};
+
+    return change_word(space, &question, timeout_us, old, "nigh_space_exchange");
+}
+
+nigh_status nigh_space_compare_swap(nigh_space *space, nigh_space_address address,
+                                    uint64_t expected, uint64_t value, uint64_t timeout_us,
+                                    uint64_t *old)
+{
+    struct space_question question = {
+        .kind = SPACE_RECORD_SWAP, .address = address, .length = 8, .operands = {expected, value}};
+
+    return change_word(space, &question, timeout_us, old, "nigh_space_compare_swap");
+}
+
+/* ---- locks ---------------------------------------------------------------- */
+
+/* NULL: it holds no such block. */
+static struct space_hold *find_hold(struct client_window *window, const nigh_space *space,
+                                    uint64_t address)
+{
+    uint64_t block = space_block_of(&space->mapped.cache, address);
+
+    for (uint32_t n = 0; n < window->hold_count; n++) {
+        if (window->holds[n].block == block && window->holds[n].space == space->mapped.number) {
+            return &window->holds[n];
+        }
+    }
+    return NULL;
+}
+
+static nigh_status lock(nigh_space *space, uint64_t address, enum space_record_kind kind,
+                        uint32_t access, uint64_t timeout_us, const char *call)
+{
+    struct space_question question = {.kind = kind, .address = address};
+    struct client_window *window;
+    nigh_status status = space_begin(space, access, timeout_us, call, &window);
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (address == 0 || find_hold(window, space, address) != NULL) {
+        return error_set(space->client, NIGH_INVALID, "%s: %s", call,
+                         address == 0 ? "nothing is at address 0"
+                                      : "this thread holds the block already");
+    }
+    if (window->hold_count == LIMIT_SPACE_HOLDS) {
+        return error_set(space->client, NIGH_LIMIT, "%s: this thread holds %d blocks already", call,
+                         LIMIT_SPACE_HOLDS);
+    }
+    status = window_ask(space, window, &question, op_deadline_us(timeout_us), NULL, NULL);
+    if (status == NIGH_OK) {
+        window->holds[window->hold_count++] = (struct space_hold){
+            .block = space_block_of(&space->mapped.cache, address), .space = space->mapped.number};
+    }
+    return status;
+}
+
+nigh_status nigh_space_lock_read(nigh_space *space, nigh_space_address address, uint64_t timeout_us)
+{
+    return lock(space, address, SPACE_RECORD_LOCK_READ, NIGH_SPACE_READ, timeout_us,
+                "nigh_space_lock_read");
+}
+
+nigh_status nigh_space_lock_write(nigh_space *space, nigh_space_address address,
+                                  uint64_t timeout_us)
+{
+    return lock(space, address, SPACE_RECORD_LOCK_WRITE, NIGH_SPACE_WRITE, timeout_us,
+                "nigh_space_lock_write");
+}
+
+nigh_status nigh_space_try_lock_read(nigh_space *space, nigh_space_address address,
+                                     uint64_t timeout_us)
+{
+    return lock(space, address, SPACE_RECORD_TRY_LOCK_READ, NIGH_SPACE_READ, timeout_us,
+                "nigh_space_try_lock_read");
+}
+
+nigh_status nigh_space_try_lock_write(nigh_space *space, nigh_space_address address,
+                                      uint64_t timeout_us)
+{
+    return lock(space, address, SPACE_RECORD_TRY_LOCK_WRITE, NIGH_SPACE_WRITE, timeout_us,
+                "nigh_space_try_lock_write");
+}
+
+nigh_status nigh_space_unlock(nigh_space *space, nigh_space_address address, uint64_t timeout_us)
+{
+    struct client_window *window;
+    struct space_hold *hold;
+    nigh_status status = space_begin(space, 0, timeout_us, "nigh_space_unlock", &window);
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    hold = find_hold(window, space, address);
+    if (hold == NULL) {
+        return error_set(space->client, NIGH_INVALID,
+                         "nigh_space_unlock: this thread does not hold the block");
+    }
+    status =
+        window_say(space, window, SPACE_RECORD_UNLOCK, hold->block, op_deadline_us(timeout_us));
+    if (status == NIGH_OK) {
+        *hold = window->holds[--window->hold_count];
+    }
+    return status;
+}
+
+/* ---- memory --------------------------------------------------------------- */
+
+nigh_status nigh_space_alloc(nigh_space *space, uint64_t size, nigh_space_address near,
+                             uint64_t timeout_us, nigh_space_address *address)
+{
+    struct space_question question = {
+        .kind = SPACE_RECORD_ALLOC, .address = near, .operands = {size, 0}};
+    struct client_window *window;
+    nigh_status status =
+        space_begin(space, NIGH_SPACE_WRITE, timeout_us, "nigh_space_alloc", &window);
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (size == 0 || address == NULL) {
+        return error_set(space->client, NIGH_INVALID, "nigh_space_alloc: %s",
+                         size == 0 ? "no bytes are wanted" : "there is no place for the address");
+    }
+    return window_ask(space, window, &question, op_deadline_us(timeout_us), address, NULL);
+}
+
+nigh_status nigh_space_calloc(nigh_space *space, uint64_t count, uint64_t size,
+                              nigh_space_address near, uint64_t timeout_us,
+                              nigh_space_address *address)
+{
+    uint64_t bytes;
+
+    if (space != NULL && __builtin_mul_overflow(count, size, &bytes)) {
+        return error_set(space->client, NIGH_OUT_OF_MEMORY,
+                         "nigh_space_calloc: no node has so many bytes");
+    }
+    return nigh_space_alloc(space, count * size, near, timeout_us, address);
+}
+
+nigh_status nigh_space_free(nigh_space *space, nigh_space_address address, uint64_t timeout_us)
+{
+    struct space_question question = {.kind = SPACE_RECORD_FREE, .address = address};
+    struct client_window *window;
+    nigh_status status =
+        space_begin(space, NIGH_SPACE_WRITE, timeout_us, "nigh_space_free", &window);
+
+    if (status != NIGH_OK || address == 0) {
+        return status;
+    }
+    return window_ask(space, window, &question, op_deadline_us(timeout_us), NULL, NULL);
+}
+
+/* By way of a buffer of some blocks: neither range need fit the stack. */
+static nigh_status copy(nigh_space *space, uint64_t to, uint64_t from, uint64_t size,
+                        const struct client_op *until)
+{
+    uint8_t bytes[LIMIT_SPACE_BLOCK_BYTES];
+    nigh_status status = NIGH_OK;
+
+    for (uint64_t done = 0; done < size && status == NIGH_OK;) {
+        uint64_t count = min_u64(size - done, sizeof(bytes));
+
+        status = nigh_space_read(space, from + done, bytes, count, op_remaining_us(until));
+        if (status == NIGH_OK) {
+            status = nigh_space_write(space, to + done, bytes, count, op_remaining_us(until));
+        }
+        done += count;
+    }
+    /* Nobody is told of it before it is there. */
+    return status == NIGH_OK ? nigh_space_flush(space, op_remaining_us(until), NULL) : status;
+}
+
+nigh_status nigh_space_realloc(nigh_space *space, uint64_t old_size, uint64_t size,
+                               uint64_t timeout_us, nigh_space_address *address)
+{
+    struct client_op until = {.deadline_us = op_deadline_us(timeout_us)};
+    nigh_space_address made;
+    nigh_status status;
+
+    if (space == NULL) {
+        return NIGH_INVALID;
+    }
+    if (address == NULL) {
+        return error_set(space->client, NIGH_INVALID,
+                         "nigh_space_realloc: there is no place for the address");
+    }
+    if (*address == 0) {
+        return nigh_space_alloc(space, size, 0, timeout_us, address);
+    }
+    if (size == 0) {
+        status = nigh_space_free(space, *address, timeout_us);
+        *address = status == NIGH_OK ? 0 : *address;
+        return status;
+    }
+    status = nigh_space_alloc(space, size, *address, timeout_us, &made);
+    if (status != NIGH_OK) {
+        return status;
+    }
+    status = copy(space, made, *address, min_u64(old_size, size), &until);
+    if (status == NIGH_OK) {
+        status = nigh_space_free(space, *address, op_remaining_us(&until));
+        /* It may be freed, and is here in any case. */
+        status = status == NIGH_TIMEOUT || status == NIGH_PEER_LOST ? NIGH_OK : status;
+    }
+    if (status != NIGH_OK) {
+        (void)nigh_space_free(space, made, LIMIT_NODE_GRACE_US);
+        return status;
+    }
+    *address = made;
+    return NIGH_OK;
+}

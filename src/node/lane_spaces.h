@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Spaces, as lane 0 serves them: what the files of lane_space*.c share. It joins the registry of
+ * spaces and their engines (src/space) with memory, links, views and sessions. For no one else; all
+ * of it is the lane's driver's.
+ */
+#ifndef NODE_LANE_SPACES_H
+#define NODE_LANE_SPACES_H
+
+#include "base/list.h"
+#include "node/lane_internal.h"
+#include "node/region_memories.h"
+#include "space/engine.h"
+#include "space/registry.h"
+#include "space/windows.h"
+
+/* One of the two memories of a space at this node. */
+struct space_piece {
+    struct region_memory *memory; /* NULL: being made, or none */
+    struct fabric_memory *at;     /* its registration; NULL: there is no fabric */
+    bool is_making;
+};
+
+struct lane_spaces;
+struct space_here;
+
+/* For the ends of what an engine sent. */
+struct space_sent {
+    struct space_here *here;
+    uint32_t cookie;
+};
+
+/* A space, from when memory for it is asked for to when all of that is gone. */
+struct space_here {
+    struct list_node link; /* in lane_spaces.here */
+    struct lane_spaces *at;
+    uint32_t place; /* of the registry, while it is not replaced */
+    uint64_t birth;
+    struct space_piece pieces[2]; /* by enum space_memory */
+    nigh_status status;           /* of their making */
+    struct space_engine *engine;  /* NULL: not yet, or not any more */
+    struct space_view views[2];
+    struct space_site sites[LIMIT_SPACE_SEATS]; /* of who has joined */
+    uint64_t joined;                            /* whose messages go, and are taken */
+    uint64_t partners;                          /* who has joined, ever, and may come back */
+    uint64_t members;                           /* as the engine knows */
+    bool has_members;
+    bool is_deleted;   /* nobody is served any more */
+    bool is_forgotten; /* it goes when nothing that was sent is under way */
+    bool is_replaced;  /* the place is another's */
+    uint32_t under_way;
+    struct space_sent sent[LIMIT_SPACE_SEATS];
+};
+
+/* What a session waits for. */
+struct space_asked {
+    enum session_space_what what; /* 0: nothing */
+    bool is_begun;                /* CREATE, DELETE: the registry has it, by its place here */
+    bool is_told;                 /* nobody waits any more */
+    uint32_t slot, begun, cookie;
+    uint64_t deadline_us, argument, place;
+    uint64_t again_us;      /* not before */
+    struct space_info info; /* DELETE: its birth alone; OPEN: its id */
+};
+
+#define SPACE_ASKED (2u * LIMIT_SPACE_MAKES)
+
+/* What a session has open. */
+struct space_opened {
+    uint32_t number; /* 0: nothing */
+    uint32_t uses;   /* of this place */
+    uint32_t count;  /* how often it was opened */
+    uint32_t rights;
+    uint32_t place; /* of the registry, */
+    uint64_t birth; /* while it has this there */
+};
+
+struct space_window_here {
+    uint32_t number; /* 0: none */
+    uint32_t uses;
+    int fd;
+    void *memory;
+    uint32_t window; /* of space_windows */
+};
+
+struct lane_space_session {
+    struct space_opened opened[LIMIT_SPACES];
+    struct space_window_here windows[LIMIT_SESSION_WINDOWS];
+};
+
+struct lane_spaces {
+    struct lane *lane;
+    struct space_registry *registry;
+    struct space_windows *windows;
+    struct region_memories *memories;
+    uint8_t self;
+    bool has_lease;
+    bool is_out;    /* it had no lease, or is in no view: what it had others take for lost */
+    bool is_ending; /* there are no links any more */
+    bool has_said;  /* something to a link, since the turn began */
+    bool is_awake;  /* an engine has more to do */
+    uint64_t in, wary, epoch;              /* of the view */
+    uint64_t linked;                       /* links at rail 0, */
+    struct link *links[LIMIT_SPACE_SEATS]; /* of those that serve spaces */
+    uint64_t cuts;                         /* links that are to be broken */
+    nigh_status cut_why[LIMIT_SPACE_SEATS];
+    uint32_t window_count;
+    uint32_t remakes; /* of engines, ever */
+    struct list here;
+    struct space_here *places[LIMIT_SPACES];
+    uint64_t empty; /* places that were forgotten without ever having anything here */
+    struct space_asked asked[SPACE_ASKED];
+    struct lane_space_session **sessions; /* by slot; NULL: it has opened nothing */
+};
+
+static inline bool lane_spaces_has_link(const struct lane_spaces *at, uint8_t seat)
+{
+    return seat < LIMIT_SPACE_SEATS && at->links[seat] != NULL;
+}
+
+/* ---- lane_spaces.c -------------------------------------------------------- */
+
+/* Whether this node has heard from all members which spaces there are, as far as it can tell. */
+bool lane_spaces_know_all(const struct lane_spaces *at);
+/* Whether this node may serve its clients now. */
+bool lane_spaces_serve(const struct lane_spaces *at);
+/* Who takes part in a space, as far as known here, may be another by now. */
+void lane_spaces_go_on(struct lane_spaces *at);
+/* Links that are to be broken are. */
+void lane_spaces_cut(struct lane_spaces *at, uint8_t seat, nigh_status why);
+
+/* ---- lane_space_memory.c -------------------------------------------------- */
+
+/* The registry's shell: */
+void lane_space_make(void *context, uint32_t place, const struct space_info *info);
+void lane_space_joined(void *context, uint32_t place, uint8_t seat, const struct space_site *site);
+void lane_space_left(void *context, uint32_t place, uint8_t seat);
+void lane_space_deleted(void *context, uint32_t place);
+void lane_space_forgotten(void *context, uint32_t place);
+/* Memory that was made, and what may go. True: something has happened. */
+bool lane_spaces_memory_turn(struct lane_spaces *at);
+void lane_spaces_memory_fini(struct lane_spaces *at);
+/* A letter that says that a space is gone: what was sent of it before has ended when that has. */
+void lane_space_says_gone(struct lane_spaces *at, uint64_t birth, link_done **done, void **context);
+struct space_here *lane_space_by_birth(const struct lane_spaces *at, uint64_t birth);
+/* All members take what it had for lost: it begins anew, in other memory. */
+void lane_space_replace(struct lane_spaces *at, struct space_here *here);
+
+/* ---- lane_space_sessions.c ------------------------------------------------ */
+
+/* space_windows_shell: */
+struct space_engine *lane_space_find(void *context, uint32_t slot, uint32_t number, bool *may_write,
+                                     nigh_status *why);
+void lane_space_broken(void *context, uint32_t slot);
+/* Of the registry. */
+void lane_space_answered(void *context, uint32_t number, nigh_status status);
+/* True: something went on. */
+bool lane_spaces_asked_turn(struct lane_spaces *at);
+uint64_t lane_spaces_asked_due_us(const struct lane_spaces *at);
+
+#endif

@@ -1,0 +1,562 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See engine.h: blocks whose home this node is, and its terms. */
+#include "space/engine_internal.h"
+
+#include <string.h>
+
+/* ---- works ---------------------------------------------------------------- */
+
+/* What a work is of a block of which nobody has said anything in a new term. */
+static void init_silent(struct space_work *work)
+{
+    memset(work, 0, sizeof(*work));
+    work->asker = work->owner = work->leaver = SPACE_NOBODY;
+}
+
+static bool may_be_silent(const struct space_entry *entry)
+{
+    return entry->state == SPACE_HOME_REBUILDING || entry->state == SPACE_HOME_BARE;
+}
+
+/* What the block has besides, in its own place or in `scratch`. */
+static struct space_work *work_of(struct space_engine *engine, uint64_t number,
+                                  struct space_work *scratch)
+{
+    uint32_t work = engine->work_of[number];
+
+    if (work != 0) {
+        return &engine->works[work - 1];
+    }
+    if (may_be_silent(&engine->entries[number])) {
+        init_silent(scratch);
+    } else {
+        memset(scratch, 0, sizeof(*scratch));
+    }
+    return scratch;
+}
+
+static bool is_needless(const struct space_entry *entry, const struct space_work *work)
+{
+    struct space_work silent;
+
+    if (may_be_silent(entry)) {
+        init_silent(&silent);
+        return memcmp(work, &silent, sizeof(silent)) == 0;
+    }
+    return space_work_is_idle(entry, work);
+}
+
+/* There is one for each block. */
+static void keep_work(struct space_engine *engine, uint64_t number, const struct space_work *work)
+{
+    uint32_t *at = &engine->work_of[number];
+    bool is_needless_now = is_needless(&engine->entries[number], work);
+
+    if (*at != 0 && is_needless_now) {
+        engine->works_free[engine->works_left++] = *at;
+        *at = 0;
+    } else if (*at == 0 && !is_needless_now) {
+        *at =
+            engine->works_left > 0 ? engine->works_free[--engine->works_left] : ++engine->works_new;
+        engine->works[*at - 1] = *work;
+    }
+}
+
+/* ---- atomics that nodes asked for ----------------------------------------- */
+
+static uint32_t *atomics_of(struct space_engine *engine, uint64_t block)
+{
+    uint64_t hash = space_hash(block, engine->config.home.shift);
+
+    return &engine->atomic_heads[(hash >> 32) % LIMIT_SPACE_PLACES];
+}
+
+static uint32_t *find_atomic(struct space_engine *engine, uint64_t block, uint8_t seat)
+{
+    uint32_t *at = atomics_of(engine, block);
+
+    while (*at != 0 && (engine_block(engine, engine->atomics[*at - 1].address) != block ||
+                        engine->atomics[*at - 1].seat != seat)) {
+        at = &engine->atomics[*at - 1].next;
+    }
+    return at;
+}
+
+/* false: it has one of that block, or there are too many. */
+static bool keep_atomic(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
+{
+    static const uint8_t kinds[] = {[SPACE_RECORD_ADD] = SPACE_OP_ADD,
+                                    [SPACE_RECORD_EXCHANGE] = SPACE_OP_EXCHANGE,
+                                    [SPACE_RECORD_SWAP] = SPACE_OP_SWAP};
+    uint32_t *at = find_atomic(engine, engine_block(engine, wire->address), seat);
+    uint32_t n = engine->atomics_free;
+
+    if (*at != 0 || (n == 0 && engine->atomics_new == LIMIT_SPACE_PLACES)) {
+        return false;
+    }
+    if (n != 0) {
+        engine->atomics_free = engine->atomics[n - 1].next;
+    } else {
+        n = ++engine->atomics_new;
+    }
+    engine->atomics[n - 1] =
+        (struct engine_atomic){.address = wire->address,
+                               .operands = {wire->operands[0], wire->operands[1]},
+                               .seat = seat,
+                               .kind = kinds[wire->atomic]};
+    *at = n;
+    return true;
+}
+
+static void drop_atomic(struct space_engine *engine, uint64_t block, uint8_t seat)
+{
+    uint32_t *at = find_atomic(engine, block, seat), n = *at;
+
+    if (n != 0) {
+        *at = engine->atomics[n - 1].next;
+        engine->atomics[n - 1].next = engine->atomics_free;
+        engine->atomics_free = n;
+    }
+}
+
+static void clear_atomics(struct space_engine *engine)
+{
+    memset(engine->atomic_heads, 0, LIMIT_SPACE_PLACES * sizeof(uint32_t));
+    engine->atomics_free = engine->atomics_new = 0;
+}
+
+static _Atomic uint64_t *word_of(struct space_engine *engine, uint64_t number)
+{
+    return &engine->config.home.words[number];
+}
+
+static _Atomic uint64_t *bytes_of(struct space_engine *engine, uint64_t number)
+{
+    return space_bytes_of(&engine->config.home, number);
+}
+
+/* ---- what a step says is done --------------------------------------------- */
+
+/* In a new term, too, the bytes of what is REBUILDING are the last, and nobody else may write yet.
+ */
+static bool is_shown(const struct space_entry *entry)
+{
+    return (space_entry_is_readable(entry) || entry->state == SPACE_HOME_REBUILDING) &&
+           entry->holds != SPACE_HELD_ALONE;
+}
+
+static void say(struct space_engine *engine, uint64_t number, const struct space_message *message)
+{
+    struct space_send send = {.seat = message->seat};
+    uint64_t block = engine_address(engine, number);
+
+    if (message->event == SPACE_CACHE_REFUSE || message->event == SPACE_CACHE_ATOMIC_DONE) {
+        uint32_t n = *find_atomic(engine, block, message->seat);
+
+        if (message->event == SPACE_CACHE_ATOMIC_DONE && n != 0) {
+            const struct engine_atomic *atomic = &engine->atomics[n - 1];
+
+            send.wire.operands[0] =
+                engine_do_atomic(atomic->kind, atomic->operands,
+                                 (uint32_t)(atomic->address & engine->config.home.mask),
+                                 word_of(engine, number), bytes_of(engine, number));
+        }
+        drop_atomic(engine, block, message->seat);
+    }
+    if (!space_set_has(engine->told, message->seat)) {
+        engine->stats.dropped++;
+        return;
+    }
+    {
+        uint64_t value = send.wire.operands[0];
+
+        space_wire_of(message, SPACE_WIRE_TO_CACHE, block, &send.wire);
+        send.wire.operands[0] = value;
+    }
+    if (space_cache_event_has_bytes(message->event)) {
+        const struct space_view *cache = &engine->frames.view;
+
+        send.count = 1u << engine->config.home.shift;
+        send.from = SPACE_MEMORY_HOME;
+        send.from_offset = (uint64_t)((const uint8_t *)bytes_of(engine, number) -
+                                      (const uint8_t *)engine->config.home_memory);
+        send.to = SPACE_MEMORY_CACHE;
+        send.to_offset = (uint64_t)((const uint8_t *)space_bytes_of(cache, message->frame) -
+                                    (const uint8_t *)engine->config.cache_memory);
+    }
+    engine_say(engine, &send);
+}
+
+static enum space_result step(struct space_engine *engine, uint64_t number,
+                              const struct space_message *message, struct space_out *out)
+{
+    struct space_entry *entry = &engine->entries[number];
+    struct space_work scratch, *work = work_of(engine, number, &scratch);
+    uint8_t before = entry->state;
+    enum space_result result = space_home_step(&engine->term.home, entry, work, message, out);
+
+    if (result == SPACE_REFUSED || result == SPACE_STALE) {
+        return result;
+    }
+    keep_work(engine, number, work);
+    engine->stats.lost += (entry->state == SPACE_HOME_LOST) - (before == SPACE_HOME_LOST);
+    if (engine_show(word_of(engine, number), !engine->is_paused && is_shown(entry))) {
+        space_view_fence();
+    }
+    for (uint32_t n = 0; n < out->count; n++) {
+        say(engine, number, &out->sends[n]);
+    }
+    return result;
+}
+
+/* What waits here has its turn, and then who waits elsewhere. */
+static void carry_wakes(struct space_engine *engine, uint64_t number, struct space_out *out)
+{
+    struct space_message yield = engine_here(engine, SPACE_HOME_YIELD);
+
+    while (out->wakes) {
+        engine_try_again(engine, engine_address(engine, number));
+        if (step(engine, number, &yield, out) == SPACE_REFUSED) {
+            return;
+        }
+    }
+}
+
+enum space_result engine_home_here(struct space_engine *engine, uint64_t number, uint8_t event)
+{
+    struct space_message message = engine_here(engine, event);
+    struct space_out out;
+    enum space_result result = step(engine, number, &message, &out);
+
+    carry_wakes(engine, number, &out);
+    return result;
+}
+
+/* ---- clients -------------------------------------------------------------- */
+
+static uint8_t event_of(uint8_t kind)
+{
+    switch (kind) {
+    case SPACE_OP_READ: return SPACE_HOME_READ;
+    case SPACE_OP_LOCK_READ: return SPACE_HOME_LOCK_READ;
+    case SPACE_OP_LOCK_WRITE: return SPACE_HOME_LOCK_WRITE;
+    case SPACE_OP_UNLOCK: return SPACE_HOME_UNLOCK;
+    case OP_FREE_BLOCK: return SPACE_HOME_FREE;
+    default: return SPACE_HOME_WRITE;
+    }
+}
+
+/* A lock that somebody keeps it from, or that others wait for. */
+static bool is_kept_from(struct space_engine *engine, uint64_t number, const struct space_op *op)
+{
+    const struct space_entry *entry = &engine->entries[number];
+    struct space_work scratch, *work = work_of(engine, number, &scratch);
+
+    if (work->queued > 0 && !work->is_turn && entry->state <= SPACE_HOME_FREED) {
+        return true;
+    }
+    return op->kind == SPACE_OP_LOCK_READ ? entry->holds >= SPACE_HELD_ALONE - 1
+                                          : entry->holds != 0;
+}
+
+static enum engine_tried end_now(struct space_op *op, nigh_status status)
+{
+    op->status = status;
+    return TRIED_ENDED;
+}
+
+static enum engine_tried perform(struct space_engine *engine, uint64_t number, struct space_op *op)
+{
+    engine_perform(engine, op, word_of(engine, number), bytes_of(engine, number));
+    return end_now(op, NIGH_OK);
+}
+
+enum engine_tried engine_try_home(struct space_engine *engine, struct space_op *op)
+{
+    uint64_t number = engine_number(engine, op->address);
+    const struct space_entry *entry = &engine->entries[number];
+    enum space_result result;
+
+    if (engine->opened == 0) {
+        return op->kind == SPACE_OP_UNLOCK ? end_now(op, NIGH_LOCK_LOST) : TRIED_STARVES;
+    }
+    if (!engine_is_current(engine, op->address)) {
+        return end_now(op, op->kind == SPACE_OP_UNLOCK ? NIGH_LOCK_LOST : NIGH_NODE_LOST);
+    }
+    if (op->holds != SPACE_HOLDS_NOTHING && op->kind != SPACE_OP_UNLOCK) {
+        /* It would wait behind who waits for it to let go. */
+        return entry->holds != 0 &&
+                       (op->holds == SPACE_HOLDS_ALONE) == (entry->holds == SPACE_HELD_ALONE)
+                   ? perform(engine, number, op)
+                   : end_now(op, NIGH_LOCK_LOST);
+    }
+    if (op->is_try && is_kept_from(engine, number, op)) {
+        return end_now(op, NIGH_BUSY);
+    }
+    result = engine_home_here(engine, number, event_of(op->kind));
+    switch (result) {
+    case SPACE_DONE: return perform(engine, number, op);
+    case SPACE_WAITS: return TRIED_WAITS;
+    case SPACE_GONE: return end_now(op, engine_gone_status(entry->state));
+    default: return end_now(op, NIGH_LOCK_LOST);
+    }
+}
+
+/* ---- messages ------------------------------------------------------------- */
+
+static bool is_claim(uint8_t event)
+{
+    return event == SPACE_HOME_CLAIM_SHARED || event == SPACE_HOME_CLAIM_DIRTY ||
+           event == SPACE_HOME_CLAIM_LEFT;
+}
+
+/* A home that does not know what it had learns of a block that somebody has it. */
+static void remember_nothing(struct space_engine *engine, uint64_t address)
+{
+    uint64_t number = engine_number(engine, address);
+    struct space_entry *entry = &engine->entries[number];
+
+    if (engine->opened == 0 && entry->state == SPACE_HOME_LOST) {
+        entry->state = SPACE_HOME_BARE;
+        engine->lives[number] = engine_life(engine, address);
+        engine->stats.lost--;
+    }
+}
+
+/* Who asks for what is of a life before, and is nobody's any more, hears so. */
+static bool is_of_now(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
+{
+    struct space_message lost = {.event = SPACE_CACHE_REFUSE,
+                                 .whom = SPACE_NOBODY,
+                                 .why = SPACE_HOME_LOST,
+                                 .term = engine->term.home.term};
+    struct space_wire refuse;
+
+    if (engine_is_current(engine, wire->address)) {
+        return true;
+    }
+    if (wire->event == SPACE_HOME_ASK_READ || wire->event == SPACE_HOME_ASK_WRITE ||
+        wire->event == SPACE_HOME_ASK_ATOMIC) {
+        space_wire_of(&lost, SPACE_WIRE_TO_CACHE, engine_block(engine, wire->address), &refuse);
+        engine_say_alone(engine, seat, &refuse);
+    } else {
+        engine_refuse(engine, seat);
+    }
+    return false;
+}
+
+void engine_home_message(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
+{
+    uint64_t block = engine_block(engine, wire->address), number;
+    bool is_atomic = wire->event == SPACE_HOME_ASK_ATOMIC;
+    struct space_message message;
+    struct space_out out;
+    enum space_result result;
+
+    if (!engine_is_address(engine, wire->address) || !engine_is_ours(engine, block) ||
+        (!is_atomic && wire->address != block) ||
+        wire->frame >= space_frames_count(&engine->frames)) {
+        engine_refuse(engine, seat);
+        return;
+    }
+    number = engine_number(engine, block);
+    if (!space_set_has(engine->told, seat) || wire->term < engine->term.home.term) {
+        engine->stats.stale++; /* of a term that is over, as a new one is to come */
+        return;
+    }
+    space_wire_read(wire, seat, &message);
+    if (is_claim(wire->event) ? engine->term.is_open || engine->seats[seat].known == 0
+                              : !engine->term.is_open) {
+        engine_refuse(engine, seat);
+        return;
+    }
+    if (is_claim(wire->event)) {
+        remember_nothing(engine, block);
+    }
+    if (!is_of_now(engine, seat, wire)) {
+        return;
+    }
+    if (is_atomic && !keep_atomic(engine, seat, wire)) {
+        engine_refuse(engine, seat);
+        return;
+    }
+    result = step(engine, number, &message, &out);
+    if (result == SPACE_REFUSED) {
+        if (is_atomic) {
+            drop_atomic(engine, block, seat);
+        }
+        engine_refuse(engine, seat);
+        return;
+    }
+    carry_wakes(engine, number, &out);
+}
+
+/* ---- terms ---------------------------------------------------------------- */
+
+static uint32_t next_number(const struct space_engine *engine)
+{
+    uint32_t most = engine->term.home.term;
+
+    for (uint8_t seat = 0; seat < SPACE_SEATS; seat++) {
+        if (engine->seats[seat].known > most) {
+            most = engine->seats[seat].known;
+        }
+    }
+    return most + 1;
+}
+
+/* Nothing was open in this life: what was claimed will be claimed again. */
+static void forget_claims(struct space_engine *engine)
+{
+    uint64_t count = engine->config.home.count;
+
+    memset(engine->work_of, 0, count * sizeof(uint32_t));
+    engine->works_left = engine->works_new = 0;
+    for (uint64_t n = 0; n < count; n++) {
+        engine->entries[n] = (struct space_entry){.state = SPACE_HOME_LOST};
+        engine->lives[n] = engine->life;
+    }
+    engine->stats.lost = count;
+}
+
+void engine_tell_term(struct space_engine *engine, uint8_t seat)
+{
+    struct space_wire term = {.kind = SPACE_WIRE_TERM,
+                              .event = SPACE_TERM_TERM,
+                              .term = engine->term.home.term,
+                              .operands = {engine->term.home.members}};
+
+    if (engine->opened != 0 && !space_set_has(engine->opened_members, seat)) {
+        term.why = SPACE_WIRE_ANEW;
+    }
+    engine->told |= space_bit(seat);
+    engine_say_alone(engine, seat, &term);
+}
+
+void engine_begin_term(struct space_engine *engine)
+{
+    struct space_home *home = &engine->term.home;
+    uint64_t members = engine->members, gone = home->members & ~members;
+    uint64_t count = engine->config.home.count;
+
+    for (uint64_t left = gone & engine->up; left != 0; left &= left - 1) {
+        engine_cut(engine, space_set_first(left), NIGH_PEER_LOST);
+    }
+    if ((gone & engine->up) != 0) {
+        return; /* until nothing of theirs lands any more */
+    }
+    engine->needs_term = false;
+    engine->stats.terms++;
+    space_term_begin(&engine->term, next_number(engine), members, engine->opened != 0);
+    home->before = engine->opened;
+    home->anew |= members & ~engine->opened_members & ~space_bit(home->self);
+    clear_atomics(engine);
+    if (engine->opened == 0) {
+        forget_claims(engine);
+    } else {
+        for (uint64_t n = 0; n < count; n++) {
+            (void)engine_home_here(engine, n, SPACE_HOME_REBUILD);
+        }
+    }
+    engine->told = 0;
+    for (uint64_t left = members & engine->met & ~space_bit(home->self); left != 0;
+         left &= left - 1) {
+        engine_tell_term(engine, space_set_first(left));
+    }
+    engine_try_open(engine);
+}
+
+/* All members are linked with each other: what one is told to give another gets there. */
+static bool are_linked(const struct space_engine *engine)
+{
+    uint64_t members = engine->term.home.members & ~space_bit(engine->config.self);
+
+    for (uint64_t left = members; left != 0; left &= left - 1) {
+        uint8_t seat = space_set_first(left);
+        uint64_t others = members & ~space_bit(seat);
+
+        if (!space_set_has(engine->met, seat) || (engine->seats[seat].links & others) != others) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
+ * What nobody has said anything of may be given to whoever wants it: by addresses of this life, of
+ * which nobody has any. Where lives have no numbers, only if nobody knows of one before this.
+ */
+static void begin_anew(struct space_engine *engine)
+{
+    uint64_t reserved = engine->config.self == 0 ? 1 : 0;
+
+    for (uint64_t n = reserved; n < engine->config.home.count; n++) {
+        struct space_entry *entry = &engine->entries[n];
+
+        if (entry->state == SPACE_HOME_LOST && (engine->life != 0 || !engine->was_known)) {
+            entry->state = SPACE_HOME_FREED;
+            engine->lives[n] = engine->life;
+            engine->stats.lost--;
+            space_allocator_leave(&engine->allocator, n);
+            space_allocator_give(&engine->allocator, n);
+        }
+    }
+    if (reserved == 1) {
+        engine->entries[0].state = SPACE_HOME_FREED;
+        engine->stats.lost--;
+        space_allocator_leave(&engine->allocator, 0);
+    }
+}
+
+void engine_try_open(struct space_engine *engine)
+{
+    uint64_t members = engine->term.home.members & ~space_bit(engine->config.self);
+    struct space_wire opened = {
+        .kind = SPACE_WIRE_TERM, .event = SPACE_TERM_OPENED, .term = engine->term.home.term};
+    bool is_first;
+
+    if (engine->needs_term || !space_term_is_heard(&engine->term) || engine->term.home.term == 0 ||
+        !are_linked(engine)) {
+        return;
+    }
+    is_first = engine->opened == 0;
+    engine->opened = engine->term.home.term;
+    engine->opened_members = engine->term.home.members;
+    for (uint64_t n = 0; n < engine->config.home.count; n++) {
+        (void)engine_home_here(engine, n, SPACE_HOME_REBUILT);
+    }
+    if (is_first) {
+        begin_anew(engine);
+    }
+    space_term_open(&engine->term);
+    for (; members != 0; members &= members - 1) {
+        engine_say_alone(engine, space_set_first(members), &opened);
+    }
+    engine->is_hungry = true;
+    engine_wake(engine);
+}
+
+void engine_claimed(struct space_engine *engine, uint8_t seat, uint32_t number)
+{
+    enum space_result result;
+
+    if (!space_set_has(engine->told, seat)) {
+        engine->stats.stale++;
+        return;
+    }
+    result = space_term_claimed(&engine->term, seat, number);
+    if (result == SPACE_REFUSED) {
+        engine_refuse(engine, seat);
+    } else if (result == SPACE_DONE) {
+        engine->seats[seat].known = number;
+        engine_try_open(engine);
+    }
+}
+
+/* What may be read here is. */
+void engine_show_home(struct space_engine *engine)
+{
+    for (uint64_t n = 0; n < engine->config.home.count; n++) {
+        (void)engine_show(word_of(engine, n), is_shown(&engine->entries[n]));
+    }
+}

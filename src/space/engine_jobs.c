@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See engine.h: mallocs and frees, at a home and of it. */
+#include "space/engine_internal.h"
+
+#include <string.h>
+
+/* ---- at the home ---------------------------------------------------------- */
+
+static struct engine_job *find_room(struct space_engine *engine, uint8_t seat)
+{
+    struct engine_job *room = NULL;
+    uint32_t count = 0;
+
+    for (uint32_t n = 0; n < LIMIT_SPACE_JOBS; n++) {
+        struct engine_job *job = &engine->jobs[n];
+
+        count += job->is_used && job->seat == seat;
+        room = job->is_used ? room : job;
+    }
+    return seat != engine->config.self && count >= LIMIT_SPACE_JOBS_EACH ? NULL : room;
+}
+
+static void answer(struct space_engine *engine, uint8_t seat, uint8_t kind, uint64_t ticket,
+                   nigh_status status, uint64_t address)
+{
+    struct space_wire wire = {
+        .kind = SPACE_WIRE_ANSWER,
+        .event = kind == SPACE_OP_ALLOC ? SPACE_WIRE_ALLOC : SPACE_WIRE_FREE,
+        .address = address,
+        .operands = {(uint64_t)(int64_t)status, ticket},
+    };
+
+    engine_say_alone(engine, seat, &wire);
+}
+
+/* Whom to tell: a client here, or a seat that is linked. */
+static bool is_heard(const struct space_engine *engine, const struct engine_job *job)
+{
+    return job->op != NULL || (job->seat != SPACE_NOBODY && job->seat != engine->config.self &&
+                               engine->seats[job->seat].is_met);
+}
+
+static void end_job(struct space_engine *engine, struct engine_job *job, nigh_status status)
+{
+    struct space_op *op = job->op;
+    uint64_t address = engine_address(engine, job->first);
+
+    job->is_used = false;
+    engine->jobs_used--;
+    if (op != NULL) {
+        op->value = job->kind == SPACE_OP_ALLOC ? address : 0;
+        engine_end_op(engine, op, status);
+    } else if (is_heard(engine, job)) {
+        answer(engine, job->seat, job->kind, job->ticket, status, address);
+    }
+}
+
+static void clear_block(struct space_engine *engine, uint64_t number)
+{
+    static const uint64_t zeroes[LIMIT_SPACE_BLOCK_BYTES / 8];
+
+    space_bytes_store(space_bytes_of(&engine->config.home, number), 0, zeroes,
+                      1u << engine->config.home.shift);
+    engine->lives[number] = engine->life;
+    (void)engine_home_here(engine, number, SPACE_HOME_ALLOC);
+}
+
+static void step_ended(struct space_op *op, uint64_t now_us)
+{
+    struct engine_job *job = container_of(op, struct engine_job, step);
+
+    (void)now_us;
+    job->is_waiting = false;
+    job->at++;
+    engine_wake(job->engine);
+}
+
+/* FREE of one block. false: it waits, for who holds it. */
+static bool free_block(struct space_engine *engine, struct engine_job *job)
+{
+    enum engine_tried tried;
+
+    job->step = (struct space_op){.kind = OP_FREE_BLOCK,
+                                  .address = engine_address(engine, job->first + job->at),
+                                  .deadline_us = UINT64_MAX,
+                                  .ended = step_ended};
+    tried = engine_try_home(engine, &job->step);
+    if (tried != TRIED_ENDED) {
+        tried = engine_wait(engine, &job->step, tried);
+    }
+    job->is_waiting = tried != TRIED_ENDED;
+    if (!job->is_waiting && job->step.status == NIGH_BUSY) {
+        engine_wake(engine);
+        return false; /* there was no room to wait: next turn */
+    }
+    job->at += !job->is_waiting;
+    return !job->is_waiting;
+}
+
+/* Goes on with it; `budget` is of blocks. */
+static void go_on(struct space_engine *engine, struct engine_job *job, uint32_t *budget)
+{
+    while (job->at<job->count && * budget> 0 && !job->is_waiting) {
+        --*budget;
+        if (job->kind == SPACE_OP_ALLOC) {
+            clear_block(engine, job->first + job->at++);
+        } else if (!free_block(engine, job)) {
+            return;
+        }
+    }
+    if (job->at < job->count) {
+        return;
+    }
+    if (job->kind == SPACE_OP_ALLOC && !is_heard(engine, job)) {
+        /* Nobody would ever free it. */
+        job->kind = SPACE_OP_FREE;
+        job->seat = SPACE_NOBODY;
+        job->at = 0;
+        return;
+    }
+    if (job->kind == SPACE_OP_FREE) {
+        space_allocator_give(&engine->allocator, job->first);
+    } else {
+        space_allocator_keep(&engine->allocator, job->first);
+    }
+    end_job(engine, job, NIGH_OK);
+}
+
+bool engine_jobs_turn(struct space_engine *engine)
+{
+    uint32_t budget = LIMIT_SPACE_JOB_BLOCKS;
+    bool more = false;
+
+    if (!engine->term.is_open || engine->jobs_used == 0) {
+        return false;
+    }
+    for (uint32_t n = 0; n < LIMIT_SPACE_JOBS && budget > 0; n++) {
+        struct engine_job *job = &engine->jobs[(engine->job_next + n) % LIMIT_SPACE_JOBS];
+
+        if (job->is_used && !job->is_waiting) {
+            go_on(engine, job, &budget);
+            more |= job->is_used && !job->is_waiting;
+        }
+    }
+    engine->job_next++;
+    return more;
+}
+
+/* What is to be done, or why not. */
+static nigh_status plan(struct space_engine *engine, uint8_t kind, uint64_t address, uint64_t bytes,
+                        struct engine_job *job)
+{
+    uint64_t mask = engine->config.home.mask, span = engine->config.home.span;
+
+    if (kind == SPACE_OP_ALLOC) {
+        job->count = bytes > span ? 0 : (bytes + mask) >> engine->config.home.shift;
+        job->first = space_allocator_take(&engine->allocator, job->count);
+        if (job->first == SPACE_NO_BLOCK) {
+            return NIGH_OUT_OF_MEMORY;
+        }
+        space_allocator_leave(&engine->allocator, job->first); /* nobody frees it before its time */
+        return NIGH_OK;
+    }
+    job->first = engine_number(engine, address);
+    if (!engine_is_current(engine, address)) {
+        return NIGH_NODE_LOST;
+    }
+    job->count = space_allocator_length(&engine->allocator, job->first);
+    if (job->count == 0) {
+        return NIGH_INVALID;
+    }
+    space_allocator_leave(&engine->allocator, job->first);
+    return NIGH_OK;
+}
+
+static nigh_status begin(struct space_engine *engine, const struct engine_job *asked,
+                         uint64_t address, uint64_t bytes)
+{
+    struct engine_job *job = find_room(engine, asked->seat), next = *asked;
+    nigh_status status = job == NULL ? NIGH_BUSY : plan(engine, asked->kind, address, bytes, &next);
+
+    if (status == NIGH_OK) {
+        uint32_t budget = LIMIT_SPACE_JOB_BLOCKS;
+
+        next.engine = engine;
+        next.is_used = true;
+        *job = next;
+        engine->jobs_used++;
+        if (engine->term.is_open && job->op == NULL) {
+            go_on(engine, job, &budget);
+        }
+        engine_wake(engine);
+    }
+    return status;
+}
+
+/* ---- clients of this node ------------------------------------------------- */
+
+static enum engine_tried ask_far(struct space_engine *engine, struct space_op *op, uint8_t home)
+{
+    struct space_wire wire = {
+        .kind = op->kind == SPACE_OP_ALLOC ? SPACE_WIRE_ALLOC : SPACE_WIRE_FREE,
+        .address = op->address,
+    };
+
+    if (!engine->seats[home].is_met || !engine->seats[home].member.cache.is_open) {
+        return engine_wait(engine, op, TRIED_STARVES); /* until that home is open */
+    }
+    op->ticket = ++engine->ticket;
+    wire.operands[0] = op->kind == SPACE_OP_ALLOC ? op->operands[0] : 0;
+    wire.operands[1] = op->ticket;
+    op->state = OP_FAR;
+    list_push_back(&engine->far, &op->node);
+    engine->stats.waiting++;
+    engine_say_alone(engine, home, &wire);
+    return TRIED_WAITS;
+}
+
+enum engine_tried engine_begin_job(struct space_engine *engine, struct space_op *op)
+{
+    uint8_t home = engine_seat_of(engine, op);
+    struct engine_job asked = {.op = op, .kind = op->kind, .seat = home};
+
+    if (home != engine->config.self) {
+        return ask_far(engine, op, home);
+    }
+    if (engine->opened == 0) {
+        return engine_wait(engine, op, TRIED_STARVES);
+    }
+    op->state = OP_JOB;
+    op->status = begin(engine, &asked, op->address, op->operands[0]);
+    if (op->status != NIGH_OK) {
+        op->state = OP_IDLE;
+        return TRIED_ENDED;
+    }
+    return TRIED_WAITS;
+}
+
+void engine_leave_job(struct space_engine *engine, struct space_op *op)
+{
+    for (uint32_t n = 0; n < LIMIT_SPACE_JOBS; n++) {
+        struct engine_job *job = &engine->jobs[n];
+
+        if (job->is_used && job->op == op) {
+            job->op = NULL;
+            job->seat = SPACE_NOBODY;
+        }
+    }
+}
+
+void engine_end_jobs(struct space_engine *engine, nigh_status status)
+{
+    for (uint32_t n = 0; n < LIMIT_SPACE_JOBS; n++) {
+        struct engine_job *job = &engine->jobs[n];
+
+        if (job->is_used && job->is_waiting) {
+            job->is_waiting = false;
+            space_engine_give_up(engine, &job->step);
+        }
+        if (job->is_used) {
+            end_job(engine, job, status);
+        }
+    }
+}
+
+/* ---- other nodes ---------------------------------------------------------- */
+
+void engine_job_message(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
+{
+    struct engine_job asked = {
+        .kind = wire->kind == SPACE_WIRE_ALLOC ? SPACE_OP_ALLOC : SPACE_OP_FREE,
+        .seat = seat,
+        .ticket = wire->operands[1],
+    };
+    nigh_status status = NIGH_INVALID;
+
+    if (engine->opened == 0) {
+        status = NIGH_UNREACHABLE; /* who asks knows that it is not open */
+    } else if (asked.kind == SPACE_OP_ALLOC
+                   ? wire->operands[0] > 0
+                   : engine_is_address(engine, wire->address) &&
+                         engine_is_ours(engine, wire->address) &&
+                         engine_block(engine, wire->address) == wire->address) {
+        status = begin(engine, &asked, wire->address, wire->operands[0]);
+    }
+    if (status != NIGH_OK) {
+        answer(engine, seat, asked.kind, asked.ticket, status, 0);
+    }
+}
+
+/* Its client gave it up: nobody will ever free what it was given. */
+static void give_back(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
+{
+    struct space_wire again = {.kind = SPACE_WIRE_FREE, .address = wire->address};
+
+    if (wire->event == SPACE_WIRE_ALLOC && (int64_t)wire->operands[0] == NIGH_OK) {
+        engine_say_alone(engine, seat, &again);
+    }
+}
+
+void engine_job_answer(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
+{
+    nigh_status status = (nigh_status)(int64_t)wire->operands[0];
+    struct list_node *node;
+
+    if (status == NIGH_OK && wire->event == SPACE_WIRE_ALLOC &&
+        (!engine_is_address(engine, wire->address) || space_address_seat(wire->address) != seat ||
+         engine_block(engine, wire->address) != wire->address)) {
+        engine_refuse(engine, seat);
+        return;
+    }
+    for (node = engine->far.head.next; node != &engine->far.head; node = node->next) {
+        struct space_op *op = container_of(node, struct space_op, node);
+
+        if (op->ticket == wire->operands[1] && space_address_seat(op->address) == seat &&
+            (op->kind == SPACE_OP_ALLOC) == (wire->event == SPACE_WIRE_ALLOC)) {
+            op->value = op->kind == SPACE_OP_ALLOC ? wire->address : 0;
+            engine_end_op(engine, op, status);
+            return;
+        }
+    }
+    give_back(engine, seat, wire);
+}

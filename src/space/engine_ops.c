@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See engine.h: what clients want, until it ends. */
+#include "space/engine_internal.h"
+
+/* ---- places --------------------------------------------------------------- */
+
+static uint32_t *head_of(struct space_engine *engine, uint64_t block)
+{
+    uint64_t hash = space_hash(block, engine->config.home.shift);
+
+    return &engine->place_heads[(hash >> 32) % LIMIT_SPACE_PLACES];
+}
+
+struct space_spot *engine_find_place(struct space_engine *engine, uint64_t block)
+{
+    for (uint32_t n = *head_of(engine, block); n != 0; n = engine->places[n - 1].next) {
+        if (engine->places[n - 1].address == block) {
+            return &engine->places[n - 1];
+        }
+    }
+    return NULL;
+}
+
+struct space_spot *engine_make_place(struct space_engine *engine, uint64_t block)
+{
+    struct space_spot *place = engine_find_place(engine, block);
+    uint32_t n = engine->places_free;
+
+    if (place != NULL || (n == 0 && engine->places_new == LIMIT_SPACE_PLACES)) {
+        return place;
+    }
+    if (n == 0) {
+        n = ++engine->places_new;
+    } else {
+        engine->places_free = engine->places[n - 1].next;
+    }
+    place = &engine->places[n - 1];
+    *place = (struct space_spot){.address = block, .next = *head_of(engine, block)};
+    list_init(&place->ops);
+    *head_of(engine, block) = n;
+    return place;
+}
+
+void engine_release_place(struct space_engine *engine, struct space_spot *place)
+{
+    uint32_t *at, n = (uint32_t)(place - engine->places) + 1;
+
+    if (place->is_busy || !list_empty(&place->ops) || place->line.state != SPACE_CACHE_INVALID) {
+        return;
+    }
+    NIGH_ASSERT(place->asked == NULL);
+    for (at = head_of(engine, place->address); *at != n; at = &engine->places[*at - 1].next) {
+    }
+    *at = place->next;
+    place->next = engine->places_free;
+    place->address = 0;
+    engine->places_free = n;
+}
+
+/* ---- bytes ---------------------------------------------------------------- */
+
+bool engine_show(_Atomic uint64_t *word, bool is_shown)
+{
+    if (is_shown == space_word_is_shown(word)) {
+        return false;
+    }
+    if (is_shown) {
+        space_word_show(word);
+    } else {
+        space_word_hide(word);
+    }
+    return !is_shown;
+}
+
+static void change(_Atomic uint64_t *word, _Atomic uint64_t *bytes, uint32_t offset,
+                   const void *from, uint32_t length)
+{
+    if (space_word_is_shown(word)) {
+        space_word_change(word, bytes, offset, from, length);
+    } else {
+        space_bytes_store(bytes, offset, from, length);
+    }
+}
+
+uint64_t engine_do_atomic(uint8_t kind, const uint64_t operands[2], uint32_t offset,
+                          _Atomic uint64_t *word, _Atomic uint64_t *bytes)
+{
+    uint64_t before, after;
+
+    space_bytes_load(bytes, offset, &before, sizeof(before));
+    switch (kind) {
+    case SPACE_OP_ADD: after = before + operands[0]; break;
+    case SPACE_OP_EXCHANGE: after = operands[0]; break;
+    default: after = before == operands[0] ? operands[1] : before; break;
+    }
+    if (after != before) {
+        change(word, bytes, offset, &after, sizeof(after));
+    }
+    return before;
+}
+
+void engine_perform(struct space_engine *engine, struct space_op *op, _Atomic uint64_t *word,
+                    _Atomic uint64_t *bytes)
+{
+    uint32_t offset = (uint32_t)(op->address & engine->config.home.mask);
+    uint64_t copy[LIMIT_SPACE_BLOCK_BYTES / 8];
+
+    switch (op->kind) {
+    case SPACE_OP_READ:
+        space_bytes_load(bytes, offset, copy, op->length);
+        op->bytes(op, copy);
+        engine->stats.reads++;
+        break;
+    case SPACE_OP_WRITE:
+        op->bytes(op, copy);
+        change(word, bytes, offset, copy, op->length);
+        engine->stats.writes++;
+        break;
+    case SPACE_OP_ADD:
+    case SPACE_OP_EXCHANGE:
+    case SPACE_OP_SWAP:
+        op->value = engine_do_atomic(op->kind, op->operands, offset, word, bytes);
+        engine->stats.atomics++;
+        break;
+    case SPACE_OP_LOCK_READ:
+    case SPACE_OP_LOCK_WRITE: engine->stats.locks++; break;
+    default: break;
+    }
+}
+
+/* ---- ends ----------------------------------------------------------------- */
+
+nigh_status engine_gone_status(uint8_t why)
+{
+    return why == SPACE_HOME_FREED  ? NIGH_NOT_FOUND
+           : why == SPACE_HOME_LOST ? NIGH_NODE_LOST
+                                    : NIGH_UNREACHABLE;
+}
+
+/* It is in nobody's hands but its caller's. */
+static void take_out(struct space_engine *engine, struct space_op *op)
+{
+    struct space_spot *place = op->place;
+
+    if (list_is_linked(&op->node)) {
+        list_remove(&op->node);
+        engine->stats.waiting--;
+    }
+    timers_cancel(&engine->timers, &op->timer);
+    op->state = OP_IDLE;
+    op->place = NULL;
+    if (place != NULL) {
+        if (place->asked == op) {
+            place->asked = NULL; /* its answer is nobody's */
+        }
+        engine_release_place(engine, place);
+    }
+}
+
+void engine_end_op(struct space_engine *engine, struct space_op *op, nigh_status status)
+{
+    take_out(engine, op);
+    op->status = status;
+    op->ended(op, engine->now_us);
+}
+
+void engine_end_all(struct space_engine *engine, uint64_t block, nigh_status status)
+{
+    struct space_spot *place = engine_find_place(engine, block);
+
+    if (place == NULL) {
+        return;
+    }
+    place->is_busy = true;
+    while (!list_empty(&place->ops)) {
+        engine_end_op(engine, container_of(list_first(&place->ops), struct space_op, node), status);
+    }
+    place->is_busy = false;
+    engine_release_place(engine, place);
+}
+
+/* ---- waiting -------------------------------------------------------------- */
+
+static enum engine_tried try_op(struct space_engine *engine, struct space_op *op)
+{
+    return engine_is_ours(engine, op->address) ? engine_try_home(engine, op)
+                                               : engine_try_cache(engine, op);
+}
+
+/* Where it waits from here on; ENDED: there is no room. */
+enum engine_tried engine_wait(struct space_engine *engine, struct space_op *op,
+                              enum engine_tried tried)
+{
+    struct list *list = &engine->starving;
+
+    if (tried == TRIED_WAITS) {
+        op->place = engine_make_place(engine, engine_block(engine, op->address));
+        if (op->place == NULL) {
+            op->status = NIGH_BUSY;
+            return TRIED_ENDED;
+        }
+        list = &op->place->ops;
+    }
+    op->state = tried == TRIED_WAITS ? OP_WAITS : OP_STARVES;
+    list_push_back(list, &op->node);
+    engine->stats.waiting++;
+    return tried;
+}
+
+static bool is_block_op(const struct space_op *op)
+{
+    return op->kind < SPACE_OP_ALLOC || op->kind == OP_FREE_BLOCK;
+}
+
+/* ENDED, or it waits where it has to. */
+static enum engine_tried start(struct space_engine *engine, struct space_op *op)
+{
+    enum engine_tried tried;
+
+    if (engine->is_paused && op->kind != SPACE_OP_UNLOCK) {
+        return engine_wait(engine, op, TRIED_STARVES);
+    }
+    if (!is_block_op(op)) {
+        return engine_begin_job(engine, op);
+    }
+    tried = try_op(engine, op);
+    return tried == TRIED_ENDED ? tried : engine_wait(engine, op, tried);
+}
+
+/* One that waited. */
+static void try_one(struct space_engine *engine, struct space_op *op)
+{
+    struct space_spot *place = op->place;
+    enum engine_tried tried;
+
+    if (place != NULL && place->asked == op) {
+        list_remove(&op->node);
+        list_push_back(&place->ops, &op->node);
+        return;
+    }
+    list_remove(&op->node);
+    engine->stats.waiting--;
+    op->place = NULL;
+    tried = start(engine, op);
+    if (tried == TRIED_ENDED) {
+        engine_end_op(engine, op, op->status);
+    }
+}
+
+static void move_all(struct list *from, struct list *to)
+{
+    list_init(to);
+    while (!list_empty(from)) {
+        struct list_node *node = list_first(from);
+
+        list_remove(node);
+        list_push_back(to, node);
+    }
+}
+
+void engine_try_again(struct space_engine *engine, uint64_t block)
+{
+    struct space_spot *place = engine_find_place(engine, block);
+    struct list again;
+
+    if (place == NULL || place->is_busy) {
+        return;
+    }
+    place->is_busy = true;
+    move_all(&place->ops, &again);
+    while (!list_empty(&again)) {
+        try_one(engine, container_of(list_first(&again), struct space_op, node));
+    }
+    place->is_busy = false;
+    engine_release_place(engine, place);
+}
+
+void engine_feed(struct space_engine *engine)
+{
+    struct list again;
+
+    if (!engine->is_hungry) {
+        return;
+    }
+    engine->is_hungry = false;
+    if (engine->is_paused) {
+        return;
+    }
+    move_all(&engine->starving, &again);
+    while (!list_empty(&again)) {
+        try_one(engine, container_of(list_first(&again), struct space_op, node));
+    }
+}
+
+/* ---- time ----------------------------------------------------------------- */
+
+static void time_out(struct space_engine *engine, struct space_op *op)
+{
+    if (op->state == OP_JOB) {
+        engine_leave_job(engine, op);
+    }
+    engine_end_op(engine, op, op->is_try ? NIGH_BUSY : NIGH_TIMEOUT);
+}
+
+void engine_expire(struct space_engine *engine)
+{
+    struct timer *timer;
+
+    while ((timer = timers_pop_expired(&engine->timers, engine->now_us)) != NULL) {
+        time_out(engine, container_of(timer, struct space_op, timer));
+    }
+}
+
+/* ---- all of a home -------------------------------------------------------- */
+
+uint8_t engine_seat_of(const struct space_engine *engine, const struct space_op *op)
+{
+    bool is_anywhere = op->kind == SPACE_OP_ALLOC && op->address == 0;
+
+    return is_anywhere ? engine->config.self : (uint8_t)space_address_seat(op->address);
+}
+
+static void end_listed(struct space_engine *engine, struct list *list, uint64_t seats,
+                       nigh_status status)
+{
+    struct list again;
+
+    move_all(list, &again);
+    while (!list_empty(&again)) {
+        struct space_op *op = container_of(list_first(&again), struct space_op, node);
+
+        list_remove(&op->node);
+        list_push_back(list, &op->node);
+        if ((space_bit(engine_seat_of(engine, op)) & seats) != 0) {
+            engine_end_op(engine, op, status);
+        }
+    }
+}
+
+void engine_end_of_seats(struct space_engine *engine, uint64_t seats, nigh_status status)
+{
+    end_listed(engine, &engine->starving, seats, status);
+    end_listed(engine, &engine->far, seats, status);
+    for (uint32_t n = 0; n < engine->places_new; n++) {
+        struct space_spot *place = &engine->places[n];
+
+        if (place->address != 0 &&
+            (space_bit((uint8_t)space_address_seat(place->address)) & seats) != 0) {
+            engine_end_all(engine, place->address, status);
+        }
+    }
+}
+
+/* What was asked of that seat, or its answer, is lost. */
+void engine_end_far(struct space_engine *engine, uint8_t seat)
+{
+    end_listed(engine, &engine->far, space_bit(seat), NIGH_PEER_LOST);
+}
+
+void engine_tell_places(struct space_engine *engine, uint8_t home, uint8_t event)
+{
+    for (uint32_t n = 0; n < engine->places_new; n++) {
+        struct space_spot *place = &engine->places[n];
+
+        if (place->address != 0 && space_address_seat(place->address) == home) {
+            engine_step_place(engine, place, event);
+        }
+    }
+}
+
+/* ---- from clients --------------------------------------------------------- */
+
+static bool is_valid(const struct space_engine *engine, const struct space_op *op)
+{
+    uint64_t offset = op->address & engine->config.home.mask;
+
+    if (op->kind >= SPACE_OP_KINDS) {
+        return false;
+    }
+    if (op->kind == SPACE_OP_ALLOC) {
+        return op->operands[0] > 0 && space_address_seat(op->address) < SPACE_SEATS;
+    }
+    if (!engine_is_address(engine, op->address) ||
+        op->length > engine->config.home.mask + 1 - offset) {
+        return false;
+    }
+    switch (op->kind) {
+    case SPACE_OP_READ: return op->length > 0;
+    case SPACE_OP_WRITE: return op->length > 0 && op->holds != SPACE_HOLDS_TO_READ;
+    case SPACE_OP_ADD:
+    case SPACE_OP_EXCHANGE:
+    case SPACE_OP_SWAP:
+        return op->length == 8 && offset % 8 == 0 && op->holds != SPACE_HOLDS_TO_READ;
+    case SPACE_OP_LOCK_READ:
+    case SPACE_OP_LOCK_WRITE: return op->holds == SPACE_HOLDS_NOTHING;
+    case SPACE_OP_UNLOCK: return op->holds != SPACE_HOLDS_NOTHING;
+    default: return offset == 0;
+    }
+}
+
+/* Whether it has no business here, and why. */
+static nigh_status look_at(const struct space_engine *engine, const struct space_op *op)
+{
+    if (engine->has_ended) {
+        return NIGH_CLOSED;
+    }
+    if (!is_valid(engine, op)) {
+        return NIGH_INVALID;
+    }
+    if (engine->has_members && !space_set_has(engine->members, engine->config.self)) {
+        return NIGH_NO_QUORUM;
+    }
+    if (engine->has_members && op->kind != SPACE_OP_UNLOCK &&
+        !space_set_has(engine->members, engine_seat_of(engine, op))) {
+        return NIGH_PEER_LOST;
+    }
+    return NIGH_OK;
+}
+
+bool space_engine_begin(struct space_engine *engine, struct space_op *op, uint64_t now_us)
+{
+    enum engine_tried tried;
+
+    engine->now_us = now_us;
+    op->node = (struct list_node){0};
+    op->timer = (struct timer){0};
+    op->place = NULL;
+    op->state = OP_IDLE;
+    op->value = 0;
+    op->status = look_at(engine, op);
+    if (op->status != NIGH_OK) {
+        return true;
+    }
+    tried = start(engine, op);
+    if (tried == TRIED_ENDED) {
+        engine_wake(engine);
+        return true;
+    }
+    if (op->deadline_us != UINT64_MAX &&
+        timers_add(&engine->timers, &op->timer, op->deadline_us) != NIGH_OK) {
+        space_engine_give_up(engine, op);
+        op->status = NIGH_BUSY;
+        return true;
+    }
+    engine_wake(engine);
+    return false;
+}
+
+void space_engine_give_up(struct space_engine *engine, struct space_op *op)
+{
+    if (op->state == OP_JOB) {
+        engine_leave_job(engine, op);
+    }
+    if (op->state != OP_IDLE) {
+        take_out(engine, op);
+    }
+}

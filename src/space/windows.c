@@ -1,0 +1,628 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See windows.h. */
+#include "space/windows.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/check.h"
+#include "base/list.h"
+#include "memory/space_record.h"
+
+struct hold {
+    struct space_engine *engine; /* NULL: none */
+    uint64_t block;
+    uint8_t how; /* enum space_op_holds */
+};
+
+/* A record that is not done. */
+struct record {
+    struct space_op op;
+    struct space_record record;
+    struct space_engine *engine; /* NULL: FENCE and FLUSH, which are of all */
+    struct window *window;
+    struct list_node node; /* in the order of the ring; not linked: free */
+    nigh_status why;       /* of NULL otherwise: how it ends */
+    bool runs;             /* the engine has it */
+};
+
+struct window {
+    struct space_windows *windows;
+    bool is_used, is_broken;
+    bool is_dirty; /* something ended: what waits for it is looked at, and who sleeps woken */
+    uint32_t session;
+    struct space_consumer consumer;
+    struct list order;
+    uint32_t count;
+    struct record records[LIMIT_SPACE_RECORDS];
+    struct hold holds[LIMIT_SPACE_HOLDS];
+};
+
+struct space_windows {
+    struct space_windows_shell shell;
+    uint32_t count, next;
+    struct window **windows;
+    /* What a READ took, from the bytes of an op until its end, which is next. */
+    uint64_t read[LIMIT_SPACE_BLOCK_BYTES / 8];
+};
+
+/* ---- making them ---------------------------------------------------------- */
+
+nigh_status space_windows_create(uint32_t count, const struct space_windows_shell *shell,
+                                 struct space_windows **out)
+{
+    struct space_windows *windows = calloc(1, sizeof(*windows));
+
+    if (windows == NULL) {
+        return NIGH_OUT_OF_MEMORY;
+    }
+    windows->windows = calloc(count, sizeof(struct window *));
+    if (windows->windows == NULL) {
+        free(windows);
+        return NIGH_OUT_OF_MEMORY;
+    }
+    windows->shell = *shell;
+    windows->count = count;
+    *out = windows;
+    return NIGH_OK;
+}
+
+void space_windows_destroy(struct space_windows *windows)
+{
+    if (windows == NULL) {
+        return;
+    }
+    for (uint32_t n = 0; n < windows->count; n++) {
+        NIGH_ASSERT(windows->windows[n] == NULL);
+    }
+    free(windows->windows);
+    free(windows);
+}
+
+nigh_status space_windows_add(struct space_windows *windows, uint32_t session,
+                              struct space_window *memory, uint32_t *out)
+{
+    for (uint32_t n = 0; n < windows->count; n++) {
+        if (windows->windows[n] == NULL) {
+            struct window *window = calloc(1, sizeof(*window));
+
+            if (window == NULL) {
+                return NIGH_OUT_OF_MEMORY;
+            }
+            window->windows = windows;
+            window->session = session;
+            space_consumer_init(&window->consumer, memory);
+            list_init(&window->order);
+            windows->windows[n] = window;
+            *out = n;
+            return NIGH_OK;
+        }
+    }
+    return NIGH_LIMIT;
+}
+
+/* ---- what a window holds -------------------------------------------------- */
+
+static uint64_t block_of(const struct space_engine *engine, uint64_t address)
+{
+    return address & ~(uint64_t)(space_engine_block_bytes(engine) - 1);
+}
+
+static struct hold *find_hold(struct window *window, const struct space_engine *engine,
+                              uint64_t block)
+{
+    for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS; n++) {
+        if (window->holds[n].engine == engine &&
+            (engine == NULL || window->holds[n].block == block)) {
+            return &window->holds[n];
+        }
+    }
+    return NULL;
+}
+
+static void let_go(struct hold *hold, uint64_t now_us)
+{
+    struct space_op unlock = {.kind = SPACE_OP_UNLOCK,
+                              .holds = hold->how,
+                              .address = hold->block,
+                              .deadline_us = UINT64_MAX};
+    bool has_ended = space_engine_begin(hold->engine, &unlock, now_us);
+
+    NIGH_ASSERT(has_ended);
+    hold->engine = NULL;
+}
+
+uint32_t space_windows_holds(const struct space_windows *windows, uint32_t window)
+{
+    uint32_t count = 0;
+
+    for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS; n++) {
+        count += windows->windows[window]->holds[n].engine != NULL;
+    }
+    return count;
+}
+
+/* ---- kinds ---------------------------------------------------------------- */
+
+static bool is_lock(uint8_t kind)
+{
+    return kind >= SPACE_RECORD_LOCK_READ && kind <= SPACE_RECORD_TRY_LOCK_WRITE;
+}
+
+static bool is_of_all(uint8_t kind)
+{
+    return kind == SPACE_RECORD_FENCE || kind == SPACE_RECORD_FLUSH;
+}
+
+static bool writes(uint8_t kind)
+{
+    return kind == SPACE_RECORD_WRITE || space_kind_is_atomic(kind);
+}
+
+/* Not before all that is before it. */
+static bool is_last(uint8_t kind)
+{
+    return kind == SPACE_RECORD_UNLOCK || kind == SPACE_RECORD_FLUSH || is_lock(kind) ||
+           kind == SPACE_RECORD_FREE;
+}
+
+static uint8_t op_kind(uint8_t kind)
+{
+    static const uint8_t kinds[SPACE_RECORD_KINDS] = {
+        [SPACE_RECORD_WRITE] = SPACE_OP_WRITE,
+        [SPACE_RECORD_UNLOCK] = SPACE_OP_UNLOCK,
+        [SPACE_RECORD_READ] = SPACE_OP_READ,
+        [SPACE_RECORD_ADD] = SPACE_OP_ADD,
+        [SPACE_RECORD_EXCHANGE] = SPACE_OP_EXCHANGE,
+        [SPACE_RECORD_SWAP] = SPACE_OP_SWAP,
+        [SPACE_RECORD_LOCK_READ] = SPACE_OP_LOCK_READ,
+        [SPACE_RECORD_LOCK_WRITE] = SPACE_OP_LOCK_WRITE,
+        [SPACE_RECORD_TRY_LOCK_READ] = SPACE_OP_LOCK_READ,
+        [SPACE_RECORD_TRY_LOCK_WRITE] = SPACE_OP_LOCK_WRITE,
+        [SPACE_RECORD_ALLOC] = SPACE_OP_ALLOC,
+        [SPACE_RECORD_FREE] = SPACE_OP_FREE,
+    };
+
+    return kinds[kind];
+}
+
+/* ---- ends ----------------------------------------------------------------- */
+
+static struct space_engine *find(const struct window *window, uint32_t space, bool *may_write,
+                                 nigh_status *why)
+{
+    const struct space_windows_shell *shell = &window->windows->shell;
+
+    return shell->find(shell->context, window->session, space, may_write, why);
+}
+
+static void note_hold(struct window *window, const struct record *record)
+{
+    struct hold *hold = find_hold(window, NULL, 0);
+
+    NIGH_ASSERT(hold != NULL);
+    *hold = (struct hold){.engine = record->engine,
+                          .block = block_of(record->engine, record->record.address),
+                          .how = record->op.kind == SPACE_OP_LOCK_READ ? SPACE_HOLDS_TO_READ
+                                                                       : SPACE_HOLDS_ALONE};
+}
+
+/* What a client is told. Who asks by a window is told NIGH_NODE_LOST of its own node alone. */
+static nigh_status told(nigh_status status)
+{
+    return status == NIGH_NODE_LOST     ? NIGH_PEER_LOST
+           : status == NIGH_UNREACHABLE ? NIGH_BUSY
+                                        : status;
+}
+
+/* It is done, and the client told so before anything else that this may be for. */
+static void end_record(struct record *record, nigh_status status)
+{
+    struct window *window = record->window;
+    const struct space_record *asked = &record->record;
+
+    list_remove(&record->node);
+    window->count--;
+    window->is_dirty = true;
+    record->runs = false;
+    status = told(status);
+    if (is_lock(asked->kind) && status == NIGH_OK) {
+        note_hold(window, record);
+    }
+    if (space_kind_is_asked(asked->kind)) {
+        bool has_bytes = asked->kind == SPACE_RECORD_READ && status == NIGH_OK;
+
+        space_consumer_reply(&window->consumer, asked, status, record->op.value,
+                             has_bytes ? window->windows->read : NULL,
+                             has_bytes ? asked->length : 0);
+        return;
+    }
+    if (status != NIGH_OK) {
+        space_consumer_fail(&window->consumer, asked, status);
+    }
+    space_consumer_done(&window->consumer, asked->number);
+}
+
+static void op_ended(struct space_op *op, uint64_t now_us)
+{
+    (void)now_us;
+    end_record(container_of(op, struct record, op), op->status);
+}
+
+static void op_bytes(struct space_op *op, void *bytes)
+{
+    struct record *record = container_of(op, struct record, op);
+
+    if (op->kind == SPACE_OP_READ) {
+        memcpy(record->window->windows->read, bytes, op->length);
+    } else {
+        space_consumer_bytes(&record->window->consumer, &record->record, bytes);
+    }
+}
+
+/* ---- what may begin ------------------------------------------------------- */
+
+/* What is before a record, and not done. */
+struct before {
+    bool any, writes, fence;
+    bool closed; /* nothing passes it */
+};
+
+static bool touches(const struct record *record, const struct space_engine *engine, uint64_t block)
+{
+    return record->engine == engine && block_of(engine, record->record.address) == block &&
+           record->record.kind != SPACE_RECORD_ALLOC;
+}
+
+/* Something of its block is before it. */
+static bool is_behind_its_block(struct window *window, const struct record *record)
+{
+    uint64_t block = block_of(record->engine, record->record.address);
+
+    for (struct list_node *node = window->order.head.next; node != &record->node;
+         node = node->next) {
+        if (touches(container_of(node, struct record, node), record->engine, block)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool may_begin(struct window *window, const struct record *record,
+                      const struct before *before)
+{
+    uint8_t kind = record->record.kind;
+
+    if (before->closed || (is_last(kind) && before->any)) {
+        return false;
+    }
+    if (kind == SPACE_RECORD_FENCE) {
+        return !before->writes;
+    }
+    if (record->engine == NULL || kind == SPACE_RECORD_ALLOC) {
+        return true;
+    }
+    return !(writes(kind) && before->fence) && !is_behind_its_block(window, record);
+}
+
+static uint64_t deadline_of(const struct space_record *record, uint64_t now_us)
+{
+    if (!space_kind_is_asked(record->kind) || record->timeout_us > UINT64_MAX - now_us) {
+        return UINT64_MAX;
+    }
+    return now_us + record->timeout_us;
+}
+
+/* Whether it may be asked for at all, with what the window holds. */
+static nigh_status prepare(struct window *window, struct record *record, bool may_write)
+{
+    const struct space_record *asked = &record->record;
+    struct space_op *op = &record->op;
+    struct hold *hold;
+    bool reads = asked->kind == SPACE_RECORD_READ || asked->kind == SPACE_RECORD_LOCK_READ ||
+                 asked->kind == SPACE_RECORD_TRY_LOCK_READ || asked->kind == SPACE_RECORD_UNLOCK;
+
+    if (!space_record_fits(asked, space_engine_block_bytes(record->engine))) {
+        return NIGH_INVALID;
+    }
+    if (!may_write && !reads) {
+        return NIGH_DENIED;
+    }
+    hold = find_hold(window, record->engine, block_of(record->engine, asked->address));
+    op->holds = hold == NULL ? SPACE_HOLDS_NOTHING : hold->how;
+    if (asked->kind == SPACE_RECORD_UNLOCK && hold == NULL) {
+        return NIGH_INVALID;
+    }
+    if (is_lock(asked->kind) && find_hold(window, NULL, 0) == NULL) {
+        return NIGH_LIMIT;
+    }
+    if (asked->kind == SPACE_RECORD_UNLOCK) {
+        hold->engine = NULL;
+    }
+    return asked->kind == SPACE_RECORD_FREE && hold != NULL ? NIGH_INVALID : NIGH_OK;
+}
+
+static void begin_op(struct window *window, struct record *record, uint64_t now_us)
+{
+    const struct space_record *asked = &record->record;
+    bool may_write = false;
+    nigh_status status, why;
+
+    /* What it has open may have changed since it was taken. */
+    record->op = (struct space_op){
+        .kind = op_kind(asked->kind),
+        .is_try =
+            asked->kind == SPACE_RECORD_TRY_LOCK_READ || asked->kind == SPACE_RECORD_TRY_LOCK_WRITE,
+        .length = asked->length,
+        .address = asked->address,
+        .operands = {asked->operands[0], asked->operands[1]},
+        .deadline_us = record->op.deadline_us,
+        .bytes = op_bytes,
+        .ended = op_ended,
+    };
+    if (find(window, asked->space, &may_write, &why) != record->engine) {
+        end_record(record, NIGH_CLOSED);
+        return;
+    }
+    status = prepare(window, record, may_write);
+    if (status != NIGH_OK) {
+        end_record(record, status);
+        return;
+    }
+    record->runs = true;
+    if (space_engine_begin(record->engine, &record->op, now_us)) {
+        end_record(record, record->op.status);
+    }
+}
+
+static void begin(struct window *window, struct record *record, uint64_t now_us)
+{
+    if (is_of_all(record->record.kind)) {
+        end_record(record, NIGH_OK);
+    } else if (record->engine == NULL) {
+        end_record(record, record->why);
+    } else {
+        begin_op(window, record, now_us);
+    }
+}
+
+static void pass(struct before *before, const struct record *record)
+{
+    uint8_t kind = record->record.kind;
+
+    before->any = true;
+    before->writes |= writes(kind);
+    before->fence |= kind == SPACE_RECORD_FENCE;
+    before->closed |= is_lock(kind) || kind == SPACE_RECORD_FLUSH;
+}
+
+/* Whatever may begin does, the oldest first. */
+static void advance(struct window *window, uint64_t now_us)
+{
+    struct before before = {0};
+    struct list_node *next;
+
+    for (struct list_node *node = window->order.head.next; node != &window->order.head;
+         node = next) {
+        struct record *record = container_of(node, struct record, node);
+
+        next = node->next;
+        if (!record->runs && may_begin(window, record, &before)) {
+            begin(window, record, now_us);
+        }
+        if (list_is_linked(node)) {
+            pass(&before, record);
+        }
+    }
+}
+
+/* ---- records -------------------------------------------------------------- */
+
+static struct record *free_record(struct window *window)
+{
+    for (uint32_t n = 0; n < LIMIT_SPACE_RECORDS; n++) {
+        if (!list_is_linked(&window->records[n].node)) {
+            return &window->records[n];
+        }
+    }
+    return NULL;
+}
+
+/* false: nothing more is there, or fits. */
+static bool take(struct window *window, uint64_t now_us)
+{
+    struct space_windows_shell *shell = &window->windows->shell;
+    struct record *record = free_record(window);
+    bool may_write;
+
+    if (record == NULL) {
+        return false;
+    }
+    switch (space_consumer_take(&window->consumer, &record->record)) {
+    case SPACE_WINDOW_TAKEN: break;
+    case SPACE_WINDOW_BROKEN:
+        window->is_broken = true;
+        shell->broken(shell->context, window->session);
+        return false;
+    default: return false;
+    }
+    record->window = window;
+    record->runs = false;
+    record->op.deadline_us = deadline_of(&record->record, now_us);
+    record->engine = is_of_all(record->record.kind)
+                         ? NULL
+                         : find(window, record->record.space, &may_write, &record->why);
+    list_push_back(&window->order, &record->node);
+    window->count++;
+    return true;
+}
+
+static void take_hints(struct window *window)
+{
+    uint64_t hints[LIMIT_SPACE_HINTS];
+    uint32_t count = space_consumer_hints(&window->consumer, hints);
+    struct space_engine *engine = NULL;
+    uint64_t last = UINT64_MAX;
+    bool may_write;
+    nigh_status why;
+
+    for (uint32_t n = 0; n < count; n++) {
+        if (hints[n] >> 32 != last) {
+            last = hints[n] >> 32;
+            engine = find(window, (uint32_t)last, &may_write, &why);
+        }
+        if (engine != NULL) {
+            space_engine_hint(engine, (uint32_t)hints[n]);
+        }
+    }
+}
+
+/* Held back until its time: nobody else would end it. */
+static void expire(struct window *window, uint64_t now_us)
+{
+    struct list_node *next;
+
+    for (struct list_node *node = window->order.head.next; node != &window->order.head;
+         node = next) {
+        struct record *record = container_of(node, struct record, node);
+
+        next = node->next;
+        if (!record->runs && record->op.deadline_us <= now_us) {
+            record->op.value = 0;
+            end_record(record, NIGH_TIMEOUT);
+        }
+    }
+}
+
+static bool serve(struct window *window, uint64_t now_us)
+{
+    bool had = space_consumer_has_work(&window->consumer);
+
+    if (window->is_broken) {
+        return false;
+    }
+    if (had) {
+        take_hints(window);
+    }
+    while (take(window, now_us)) {
+        window->is_dirty = true;
+    }
+    expire(window, now_us);
+    while (window->is_dirty) {
+        window->is_dirty = false;
+        advance(window, now_us);
+    }
+    space_consumer_wake(&window->consumer);
+    return !window->is_broken && window->count < LIMIT_SPACE_RECORDS &&
+           space_consumer_has_work(&window->consumer);
+}
+
+bool space_windows_turn(struct space_windows *windows, uint64_t now_us)
+{
+    bool more = false;
+
+    windows->next++;
+    for (uint32_t n = 0; n < windows->count; n++) {
+        struct window *window = windows->windows[(windows->next + n) % windows->count];
+
+        if (window != NULL) {
+            more |= serve(window, now_us);
+        }
+    }
+    return more;
+}
+
+bool space_windows_has_work(const struct space_windows *windows)
+{
+    for (uint32_t n = 0; n < windows->count; n++) {
+        const struct window *window = windows->windows[n];
+
+        if (window != NULL && !window->is_broken &&
+            (window->is_dirty ||
+             (window->count < LIMIT_SPACE_RECORDS && space_consumer_has_work(&window->consumer)))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint64_t space_windows_deadline(const struct space_windows *windows)
+{
+    uint64_t first = UINT64_MAX;
+
+    for (uint32_t n = 0; n < windows->count; n++) {
+        const struct window *window = windows->windows[n];
+
+        for (const struct list_node *node = window == NULL ? NULL : window->order.head.next;
+             node != NULL && node != &window->order.head; node = node->next) {
+            const struct record *record =
+                container_of((struct list_node *)(uintptr_t)node, struct record, node);
+
+            if (!record->runs && record->op.deadline_us < first) {
+                first = record->op.deadline_us;
+            }
+        }
+    }
+    return first;
+}
+
+/* ---- ends of others ------------------------------------------------------- */
+
+void space_windows_remove(struct space_windows *windows, uint32_t number, uint64_t now_us)
+{
+    struct window *window = windows->windows[number];
+
+    for (struct list_node *node = window->order.head.next; node != &window->order.head;
+         node = node->next) {
+        struct record *record = container_of(node, struct record, node);
+
+        if (record->runs) {
+            space_engine_give_up(record->engine, &record->op);
+        }
+    }
+    for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS; n++) {
+        if (window->holds[n].engine != NULL) {
+            let_go(&window->holds[n], now_us);
+        }
+    }
+    windows->windows[number] = NULL;
+    free(window);
+}
+
+static void leave_space(struct window *window, struct space_engine *engine, nigh_status why,
+                        uint64_t now_us)
+{
+    struct list_node *next;
+
+    for (struct list_node *node = window->order.head.next; node != &window->order.head;
+         node = next) {
+        struct record *record = container_of(node, struct record, node);
+
+        next = node->next;
+        if (record->engine != engine) {
+            continue;
+        }
+        if (record->runs) {
+            space_engine_give_up(engine, &record->op);
+        }
+        record->op.value = 0;
+        end_record(record, why);
+    }
+    for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS; n++) {
+        if (window->holds[n].engine == engine) {
+            let_go(&window->holds[n], now_us);
+        }
+    }
+}
+
+void space_windows_let_go(struct space_windows *windows, uint32_t session,
+                          struct space_engine *engine, nigh_status why, uint64_t now_us)
+{
+    for (uint32_t n = 0; n < windows->count; n++) {
+        struct window *window = windows->windows[n];
+
+        if (window != NULL && (session == UINT32_MAX || window->session == session)) {
+            leave_space(window, engine, why, now_us);
+        }
+    }
+}

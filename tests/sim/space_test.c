@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Engines of spaces, by seed: what docs/spaces.md promises of who serves ("The engine"). */
+#include "support/support.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "space_world.h"
+
+#define LEAST_SEEDS 20u
+
+static struct world world;
+
+static uint64_t seeds(uint64_t most)
+{
+    const char *text = getenv("NIGH_SIM_SEEDS");
+
+    return text != NULL && strtoull(text, NULL, 10) < most ? strtoull(text, NULL, 10) : most;
+}
+
+static void run(const struct world_rules *rules, uint64_t seed)
+{
+    world_init(&world, rules, seed);
+    if (!world_run(&world, rules->events) || !world_calm(&world)) {
+        world_print(&world);
+        fail_msg("%s: seed %llu, event %llu", world.broken, (unsigned long long)seed,
+                 (unsigned long long)world.event);
+    }
+    world_fini(&world);
+}
+
+static void run_all(struct world_rules rules, const char *name)
+{
+    uint64_t first = support_seed(), end_us = support_now_us() + support_budget_ms(0) * 1000 / 6;
+    uint64_t count = seeds(LEAST_SEEDS), done = 0;
+    static struct world sums;
+
+    memset(&sums, 0, sizeof(sums));
+
+    for (; done < count || support_now_us() < end_us; done++) {
+        rules.nodes = rules.nodes != 0 && done == 0 ? rules.nodes : 1 + (uint32_t)(done % 5);
+        run(&rules, first + done);
+        sums.answers += world.answers;
+        sums.hits += world.hits;
+        sums.writes += world.writes;
+        sums.atomics += world.atomics;
+        sums.locks += world.locks;
+        sums.terms += world.terms;
+        sums.evictions += world.evictions;
+        sums.messages += world.messages;
+        sums.breaks += world.breaks;
+        sums.crashes += world.crashes;
+    }
+    printf("# %s: %llu seeds; %llu answers, %llu reads that hit, %llu writes, %llu atomics, %llu "
+           "locks; %llu messages, %llu terms, %llu evictions, %llu breaks, %llu crashes\n",
+           name, (unsigned long long)done, (unsigned long long)sums.answers,
+           (unsigned long long)sums.hits, (unsigned long long)sums.writes,
+           (unsigned long long)sums.atomics, (unsigned long long)sums.locks,
+           (unsigned long long)sums.messages, (unsigned long long)sums.terms,
+           (unsigned long long)sums.evictions, (unsigned long long)sums.breaks,
+           (unsigned long long)sums.crashes);
+}
+
+static void nodes_share_a_space(void **state)
+{
+    (void)state;
+    run_all((struct world_rules){.nodes = 2, .clients = 2, .events = 20000}, "calm");
+}
+
+static void clients_hold_and_die(void **state)
+{
+    (void)state;
+    run_all((struct world_rules){.clients = 3,
+                                 .events = 20000,
+                                 .locks = true,
+                                 .kills = true,
+                                 .timeouts = true,
+                                 .busy = true},
+            "locks");
+}
+
+static void links_break(void **state)
+{
+    (void)state;
+    run_all((struct world_rules){.clients = 2,
+                                 .events = 20000,
+                                 .locks = true,
+                                 .breaks = true,
+                                 .timeouts = true,
+                                 .busy = true},
+            "breaks");
+}
+
+static void nodes_crash(void **state)
+{
+    (void)state;
+    run_all((struct world_rules){.clients = 2,
+                                 .events = 30000,
+                                 .locks = true,
+                                 .breaks = true,
+                                 .crashes = true,
+                                 .kills = true},
+            "crashes");
+}
+
+static void blocks_are_freed(void **state)
+{
+    (void)state;
+    run_all((struct world_rules){.clients = 3,
+                                 .events = 20000,
+                                 .locks = true,
+                                 .frees = true,
+                                 .breaks = true,
+                                 .kills = true,
+                                 .asks = 2},
+            "frees");
+}
+
+static void all_at_once(void **state)
+{
+    (void)state;
+    run_all((struct world_rules){.clients = 3,
+                                 .events = 30000,
+                                 .locks = true,
+                                 .frees = true,
+                                 .breaks = true,
+                                 .crashes = true,
+                                 .kills = true,
+                                 .timeouts = true,
+                                 .busy = true,
+                                 .asks = 3,
+                                 .letters = 24},
+            "all");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nodes_share_a_space), cmocka_unit_test(clients_hold_and_die),
+        cmocka_unit_test(links_break),         cmocka_unit_test(nodes_crash),
+        cmocka_unit_test(blocks_are_freed),    cmocka_unit_test(all_at_once),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

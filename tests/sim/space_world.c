@@ -1,0 +1,1115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See space_world.h. */
+#include "space_world.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/support.h"
+
+#define SPACE_NUMBER 7u
+#define COUNTER      2u /* the word that is counted in */
+
+static struct world *now; /* for shells, which have only a node */
+
+static bool claim(struct world *world, bool holds, const char *what)
+{
+    if (!holds && world->broken == NULL) {
+        world->broken = what;
+    }
+    return holds;
+}
+
+static uint64_t below(struct world *world, uint64_t bound)
+{
+    return random_below(&world->random, bound);
+}
+
+static bool one_in(struct world *world, uint64_t count)
+{
+    return below(world, count) == 0;
+}
+
+/* ---- channels ------------------------------------------------------------- */
+
+static struct world_channel *channel_of(struct world *world, uint32_t from, uint32_t to)
+{
+    return &world->channels[from][to];
+}
+
+static struct world_item *item_of(struct world_channel *channel, uint32_t n)
+{
+    return &channel->items[(channel->first + n) % WORLD_DEPTH];
+}
+
+static bool shell_send(void *context, const struct space_send *send)
+{
+    struct world_node *node = context;
+    uint32_t from = (uint32_t)(node - now->nodes), to = send->seat;
+    struct world_channel *channel = channel_of(now, from, to);
+
+    claim(now, channel->is_up, "a message to who is not linked");
+    if ((now->rules.busy && channel->count >= 3 && !one_in(now, 4)) ||
+        channel->count == WORLD_DEPTH) {
+        return false;
+    }
+    now->messages++;
+    if (send->wants_end) {
+        channel->ends[send->cookie]++;
+    }
+    if (!channel_of(now, to, from)->is_up && channel->is_cut) {
+        return true; /* it gets nowhere */
+    }
+    *item_of(channel, channel->count++) = (struct world_item){.send = *send};
+    return true;
+}
+
+static void shell_cut(void *context, uint8_t seat, nigh_status why)
+{
+    struct world_node *node = context;
+    uint32_t from = (uint32_t)(node - now->nodes);
+
+    claim(now, why != NIGH_PROTOCOL, "a node says what nobody says");
+    channel_of(now, from, seat)->is_cut = true;
+    channel_of(now, seat, from)->is_cut = true;
+}
+
+static void land(struct world *world, uint32_t from, uint32_t to, struct world_item *item)
+{
+    const struct space_send *send = &item->send;
+    const struct world_node *source = &world->nodes[from], *target = &world->nodes[to];
+    const uint8_t *source_bytes = send->from == SPACE_MEMORY_HOME ? source->home : source->cache;
+    uint8_t *target_bytes = send->to == SPACE_MEMORY_HOME ? target->home : target->cache;
+
+    if (item->has_landed) {
+        return;
+    }
+    item->has_landed = true;
+    if (send->count > 0) {
+        memcpy(target_bytes + send->to_offset, source_bytes + send->from_offset, send->count);
+    }
+    if (send->wants_end) {
+        channel_of(world, from, to)->arrived[send->cookie]++;
+    }
+}
+
+static void deliver(struct world *world, uint32_t from, uint32_t to)
+{
+    struct world_channel *channel = channel_of(world, from, to);
+    struct world_item *item = item_of(channel, 0);
+    struct space_wire wire = item->send.wire;
+
+    land(world, from, to, item);
+    channel->first = (channel->first + 1) % WORLD_DEPTH;
+    channel->count--;
+    space_engine_message(world->nodes[to].engine, (uint8_t)from, &wire, sizeof(wire),
+                         world->now_us);
+}
+
+static void tell_ends(struct world *world, uint32_t from, uint32_t to, bool all)
+{
+    struct world_channel *channel = channel_of(world, from, to);
+
+    for (uint32_t cookie = 0; cookie < SPACE_SEATS; cookie++) {
+        uint32_t count = all ? channel->ends[cookie] : channel->arrived[cookie];
+
+        for (uint32_t n = 0; n < count && world->nodes[from].is_alive; n++) {
+            space_engine_sent(world->nodes[from].engine, cookie, world->now_us);
+        }
+        channel->ends[cookie] -= count;
+        channel->arrived[cookie] -= all ? channel->arrived[cookie] : count;
+    }
+}
+
+/* Nothing of it arrives any more; each side hears so in its own time. */
+static void cut(struct world *world, uint32_t a, uint32_t b)
+{
+    for (uint32_t n = 0; n < 2; n++) {
+        struct world_channel *channel = channel_of(world, n == 0 ? a : b, n == 0 ? b : a);
+
+        while (channel->count > 0) {
+            struct world_item *item = item_of(channel, 0);
+
+            if (!item->has_landed && world->nodes[n == 0 ? a : b].is_alive && one_in(world, 2)) {
+                land(world, n == 0 ? a : b, n == 0 ? b : a, item);
+            }
+            channel->first = (channel->first + 1) % WORLD_DEPTH;
+            channel->count--;
+        }
+        channel->is_cut = true;
+    }
+}
+
+static void go_down(struct world *world, uint32_t at, uint32_t peer)
+{
+    struct world_channel *channel = channel_of(world, at, peer);
+
+    cut(world, at, peer);
+    channel->is_up = false;
+    tell_ends(world, at, peer, true);
+    if (world->nodes[at].is_alive) {
+        space_engine_down(world->nodes[at].engine, (uint8_t)peer, world->now_us);
+    }
+}
+
+/* A link that is cut at both ends is dialled anew; its ends come up each in its own time. */
+static void link_event(struct world *world, uint32_t at, uint32_t peer)
+{
+    struct world_channel *out = channel_of(world, at, peer), *in = channel_of(world, peer, at);
+
+    if (out->is_up) {
+        if (out->is_cut) {
+            go_down(world, at, peer);
+        }
+        return;
+    }
+    if (!world->nodes[at].is_alive || !world->nodes[peer].is_alive) {
+        return;
+    }
+    if (!in->is_up) {
+        out->is_cut = in->is_cut = false; /* anew */
+    } else if (in->is_cut) {
+        return; /* the peer has yet to hear that the last one ended */
+    }
+    out->is_up = true;
+    space_engine_up(world->nodes[at].engine, (uint8_t)peer, world->now_us);
+}
+
+/* ---- nodes ---------------------------------------------------------------- */
+
+static struct space_engine *shell_find(void *context, uint32_t session, uint32_t space,
+                                       bool *may_write, nigh_status *why)
+{
+    struct world_node *node = context;
+
+    (void)session;
+    *may_write = true;
+    *why = NIGH_CLOSED;
+    return space == SPACE_NUMBER ? node->engine : NULL;
+}
+
+static void shell_broken(void *context, uint32_t session)
+{
+    (void)context;
+    (void)session;
+    claim(now, false, "a client is broken");
+}
+
+static void start_client(struct world *world, struct world_node *node, struct world_client *client)
+{
+    nigh_status status;
+
+    (void)world;
+    memset(client, 0, sizeof(*client));
+    client->memory = aligned_alloc(4096, sizeof(*client->memory));
+    memset(client->memory, 0, sizeof(*client->memory));
+    status = space_windows_add(node->windows, 1, client->memory, &client->window);
+    NIGH_ASSERT(status == NIGH_OK);
+    space_producer_init(&client->producer, client->memory);
+    status = space_view_open(node->home, node->home_bytes, SPACE_VIEW_HOME, &client->mapped.home);
+    NIGH_ASSERT(status == NIGH_OK);
+    status =
+        space_view_open(node->cache, node->cache_bytes, SPACE_VIEW_CACHE, &client->mapped.cache);
+    NIGH_ASSERT(status == NIGH_OK);
+    client->mapped.number = SPACE_NUMBER;
+    client->state = CLIENT_IDLE;
+}
+
+static void stop_client(struct world *world, struct world_node *node, struct world_client *client)
+{
+    if (client->state != CLIENT_GONE) {
+        space_windows_remove(node->windows, client->window, world->now_us);
+        free(client->memory);
+        client->state = CLIENT_GONE;
+        client->holds = false;
+    }
+}
+
+static uint64_t alive(const struct world *world)
+{
+    uint64_t seats = 0;
+
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        seats |= (uint64_t)world->nodes[n].is_alive << n;
+    }
+    return seats;
+}
+
+static void start_node(struct world *world, uint32_t number)
+{
+    struct world_node *node = &world->nodes[number];
+    struct space_windows_shell shell = {node, shell_find, shell_broken};
+    struct space_engine_config config = {
+        .space = 77,
+        .birth = 1,
+        .life = random_u64(&world->random) | 1,
+        .self = (uint8_t)number,
+        .asks = world->rules.asks,
+        .letters = world->rules.letters == 0 ? 2048 : world->rules.letters,
+        .shell = {.context = node, .send = shell_send, .cut = shell_cut},
+    };
+    nigh_status status;
+
+    node->home_bytes = space_view_home_bytes(WORLD_HOME, WORLD_BYTES);
+    node->cache_bytes = space_view_cache_bytes(1, WORLD_BYTES);
+    node->home = aligned_alloc(4096, node->home_bytes);
+    node->cache = aligned_alloc(4096, node->cache_bytes);
+    memset(node->home, 0, node->home_bytes);
+    memset(node->cache, 0, node->cache_bytes);
+    space_view_make_home(
+        node->home, WORLD_HOME, WORLD_BYTES,
+        space_address_of_life((uint8_t)number, ++node->lives, (uint64_t)WORLD_HOME * WORLD_BYTES),
+        &config.home);
+    space_view_make_cache(node->cache, 1, WORLD_BYTES, &config.cache);
+    config.home_memory = node->home;
+    config.cache_memory = node->cache;
+    status = space_engine_create(&config, &node->engine);
+    NIGH_ASSERT(status == NIGH_OK);
+    status = space_windows_create(WORLD_CLIENTS, &shell, &node->windows);
+    NIGH_ASSERT(status == NIGH_OK);
+    node->is_alive = true;
+    node->members = 0;
+    for (uint32_t n = 0; n < world->rules.clients; n++) {
+        start_client(world, node, &node->clients[n]);
+    }
+}
+
+static void add_stats(struct world *world, const struct world_node *node)
+{
+    struct space_engine_stats stats;
+
+    space_engine_stats(node->engine, &stats);
+    world->evictions += stats.evictions;
+    world->terms += stats.terms;
+    world->refused += stats.refused;
+    world->stale += stats.stale;
+    world->dropped += stats.dropped;
+}
+
+static void stop_node(struct world *world, uint32_t number)
+{
+    struct world_node *node = &world->nodes[number];
+
+    for (uint32_t n = 0; n < world->rules.clients; n++) {
+        stop_client(world, node, &node->clients[n]);
+    }
+    add_stats(world, node);
+    space_engine_end(node->engine, NIGH_CLOSED);
+    space_engine_destroy(node->engine);
+    space_windows_destroy(node->windows);
+    node->is_alive = false;
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        if (n != number) {
+            cut(world, number, n);
+            channel_of(world, number, n)->is_up = false;
+            memset(channel_of(world, number, n)->ends, 0, sizeof(uint32_t[SPACE_SEATS]));
+            memset(channel_of(world, number, n)->arrived, 0, sizeof(uint32_t[SPACE_SEATS]));
+        }
+    }
+    free(node->home);
+    free(node->cache);
+}
+
+static void tell_members(struct world *world, uint32_t number)
+{
+    struct world_node *node = &world->nodes[number];
+
+    node->members = alive(world);
+    space_engine_members(node->engine, node->members, world->now_us);
+}
+
+void world_init(struct world *world, const struct world_rules *rules, uint64_t seed)
+{
+    memset(world, 0, sizeof(*world));
+    now = world;
+    world->rules = *rules;
+    world->seed = seed;
+    world->now_us = 1000;
+    random_init(&world->random, seed);
+    for (uint32_t n = 0; n < rules->nodes; n++) {
+        start_node(world, n);
+    }
+    for (uint32_t n = 0; n < rules->nodes; n++) {
+        tell_members(world, n);
+    }
+}
+
+void world_fini(struct world *world)
+{
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        if (world->nodes[n].is_alive) {
+            stop_node(world, n);
+        }
+    }
+}
+
+/* ---- what is there -------------------------------------------------------- */
+
+static const uint8_t *readable(const struct world_node *node, uint64_t address, bool *is_writable)
+{
+    struct space_engine *engine = node->engine;
+    uint32_t frame;
+
+    if (!node->is_alive || engine->has_ended) {
+        return NULL;
+    }
+    if (engine_is_ours(engine, address)) {
+        uint64_t number = engine_number(engine, address);
+        const struct space_entry *entry = &engine->entries[number];
+
+        if (!engine_is_current(engine, address)) {
+            return NULL;
+        }
+        *is_writable = space_entry_is_writable(entry);
+        return space_entry_is_readable(entry) || entry->state == SPACE_HOME_REBUILDING
+                   ? (const uint8_t *)space_bytes_of(&engine->config.home, number)
+                   : NULL;
+    }
+    frame = space_frames_find(&engine->frames, address);
+    if (frame == SPACE_NO_FRAME || !space_line_is_readable(&engine->lines[frame])) {
+        return NULL;
+    }
+    *is_writable = space_line_is_writable(&engine->lines[frame]);
+    return (const uint8_t *)space_frames_bytes(&engine->frames, frame);
+}
+
+static bool is_wanted(struct world_word *word, uint64_t value, bool has_come)
+{
+    for (uint32_t n = 0; n < word->asked; n++) {
+        if (word->wants[n] == value) {
+            if (has_come) {
+                word->wants[n] = word->wants[--word->asked];
+            }
+            return true;
+        }
+    }
+    return false;
+}
+
+/* All that its thread wrote before, to that block or before a fence, is there. */
+static bool is_in_order(struct world_client *client, const struct world_write *write)
+{
+    for (const struct world_write *other = client->writes; other < write; other++) {
+        if ((other->fence < write->fence || other->address == write->address) &&
+            !space_producer_is_done(&client->producer, other->ticket)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool are_in_order(struct world *world, uint32_t block, uint32_t word, uint64_t value)
+{
+    for (uint32_t n = 0; n < world->rules.nodes * world->rules.clients; n++) {
+        struct world_client *client =
+            &world->nodes[n / world->rules.clients].clients[n % world->rules.clients];
+
+        for (uint32_t w = 0; client->state != CLIENT_GONE && w < client->pending; w++) {
+            const struct world_write *write = &client->writes[w];
+
+            if (write->word == word && write->value == value &&
+                write->address == world->blocks[block].address && !is_in_order(client, write)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static void change(struct world *world, uint32_t block, uint32_t number, uint64_t value)
+{
+    struct world_word *word = &world->blocks[block].words[number];
+
+    if (number == COUNTER) {
+        claim(world, value > word->value && value - word->value <= word->asked,
+              "a counter is what nobody made it");
+        word->asked -= (uint32_t)min_u64(value - word->value, word->asked);
+    } else if (claim(world, is_wanted(word, value, true),
+                     "a word is what nobody wants it to be now")) {
+        claim(world, are_in_order(world, block, number, value),
+              "a write passes one that is before it");
+    }
+    word->old[word->olds++ % 64].value = word->value;
+    word->old[(word->olds - 1) % 64].until = world->event;
+    word->value = value;
+    word->changed = world->event;
+}
+
+static void look_at_block(struct world *world, uint32_t number)
+{
+    struct world_block *block = &world->blocks[number];
+    const uint8_t *first = NULL;
+    uint32_t readers = 0, writers = 0;
+
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        bool is_writable = false;
+        const uint8_t *bytes = readable(&world->nodes[n], block->address, &is_writable);
+
+        if (bytes == NULL) {
+            continue;
+        }
+        readers++;
+        writers += is_writable;
+        if (first == NULL) {
+            first = bytes;
+        } else {
+            claim(world, memcmp(first, bytes, WORLD_BYTES) == 0, "two that read read different");
+        }
+    }
+    claim(world, writers == 0 || readers == 1, "one writes, and others read");
+    if (first == NULL || block->is_freed) {
+        return;
+    }
+    for (uint32_t n = 0; n < WORLD_WORDS; n++) {
+        uint64_t value;
+
+        memcpy(&value, first + 8 * n, 8);
+        if (value != block->words[n].value) {
+            change(world, number, n, value);
+        }
+    }
+}
+
+static void look(struct world *world)
+{
+    world->used = 0;
+    for (uint32_t n = 0; n < WORLD_BLOCKS; n++) {
+        struct world_block *block = &world->blocks[n];
+
+        world->used += block->is_used;
+        if (block->is_used) {
+            look_at_block(world, n);
+        }
+    }
+    if (world->event % 64 == 0) {
+        for (uint32_t n = 0; n < world->rules.nodes; n++) {
+            if (world->nodes[n].is_alive) {
+                claim(world, space_engine_is_valid(world->nodes[n].engine),
+                      "an engine is not valid");
+            }
+        }
+    }
+}
+
+/* ---- clients -------------------------------------------------------------- */
+
+static uint64_t address_of(const struct world_client *client, const struct world *world)
+{
+    return world->blocks[client->block].address + 8 * client->word;
+}
+
+static void want(struct world_word *word, uint64_t value)
+{
+    NIGH_ASSERT(word->asked < WORLD_ASKED);
+    word->wants[word->asked++] = value;
+}
+
+/* The newest of its own writes that are not done; 0: none. */
+static uint64_t own_value(const struct world *world, struct world_client *client, uint32_t block,
+                          uint32_t word)
+{
+    uint64_t value = 0;
+
+    for (uint32_t n = 0; n < client->pending; n++) {
+        const struct world_write *write = &client->writes[n];
+
+        if (write->block == block && write->word == word &&
+            write->address == world->blocks[block].address &&
+            !space_producer_is_done(&client->producer, write->ticket)) {
+            value = write->value;
+        }
+    }
+    return value;
+}
+
+static void forget_done(struct world_client *client)
+{
+    uint32_t left = 0;
+
+    (void)space_producer_look(&client->producer);
+    for (uint32_t n = 0; n < client->pending; n++) {
+        if (!space_producer_is_done(&client->producer, client->writes[n].ticket)) {
+            client->writes[left++] = client->writes[n];
+        }
+    }
+    client->pending = left;
+}
+
+/* It was that at some time since. What came and went in one event, or is on its way to another
+ * node, is not seen by who looks behind that: then it is one that somebody wanted. */
+static bool was(struct world_word *word, uint64_t value, uint64_t since, bool is_counter)
+{
+    uint64_t least = word->value;
+
+    if (word->value == value || word->olds > 64) {
+        return true;
+    }
+    for (uint32_t n = 0; n < 64 && n < word->olds; n++) {
+        if (word->old[n].until >= since) {
+            least = min_u64(least, word->old[n].value);
+            if (word->old[n].value == value) {
+                return true;
+            }
+        }
+    }
+    return is_counter ? value >= least && value <= word->value + word->asked
+                      : is_wanted(word, value, false);
+}
+
+/* Who holds a block waits for no other: two that do could wait for each other for ever. */
+static bool choose_block(struct world *world, struct world_client *client)
+{
+    uint32_t first = (uint32_t)below(world, WORLD_BLOCKS);
+
+    if (client->holds) {
+        client->block = client->held;
+        return true;
+    }
+    for (uint32_t n = 0; n < WORLD_BLOCKS; n++) {
+        client->block = (first + n) % WORLD_BLOCKS;
+        if (world->blocks[client->block].is_used && !world->blocks[client->block].is_freed) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void ask(struct world *world, struct world_client *client, uint8_t kind, uint64_t address,
+                uint32_t length, uint64_t one, uint64_t other)
+{
+    uint64_t operands[2] = {one, other};
+    uint64_t timeout_us =
+        world->rules.timeouts && one_in(world, 4) ? below(world, 200) : UINT64_MAX;
+
+    client->kind = kind;
+    client->address = world->blocks[client->block].address;
+    client->since = world->event;
+    if (space_producer_ask(&client->producer, (enum space_record_kind)kind, &client->mapped,
+                           address, length, operands, timeout_us)) {
+        client->state = CLIENT_ASKS;
+    }
+}
+
+static void read_word(struct world *world, struct world_client *client)
+{
+    uint64_t value, own;
+
+    client->word = (uint32_t)below(world, WORLD_WORDS);
+    own = own_value(world, client, client->block, client->word);
+    if (space_producer_read(&client->producer, &client->mapped, address_of(client, world), &value,
+                            8) == SPACE_READ) {
+        world->hits++;
+        claim(world,
+              world->blocks[client->block].is_freed ||
+                  value ==
+                      (own != 0 ? own : world->blocks[client->block].words[client->word].value),
+              "a read here is not of the last write");
+        return;
+    }
+    ask(world, client, SPACE_RECORD_READ, address_of(client, world), 8, 0, 0);
+}
+
+static void write_word(struct world *world, struct world_client *client)
+{
+    struct world_write write = {.value = ++world->values,
+                                .address = world->blocks[client->block].address,
+                                .fence = client->fences};
+    struct world_word *word;
+
+    forget_done(client);
+    write.block = client->block;
+    write.word = client->word = (uint32_t)below(world, COUNTER);
+    word = &world->blocks[client->block].words[client->word];
+    if ((client->holds && client->held == client->block && !client->is_alone) ||
+        word->asked > WORLD_ASKED / 2 || client->pending == ARRAY_LENGTH(client->writes)) {
+        return;
+    }
+    if (space_producer_write(&client->producer, &client->mapped, address_of(client, world),
+                             &write.value, 8, &write.ticket)) {
+        want(word, write.value);
+        client->writes[client->pending++] = write;
+        world->writes++;
+    }
+}
+
+static void do_atomic(struct world *world, struct world_client *client)
+{
+    struct world_block *block = &world->blocks[client->block];
+
+    if ((client->holds && client->held == client->block && !client->is_alone)) {
+        return;
+    }
+    client->word = (uint32_t)below(world, WORLD_WORDS);
+    client->value = ++world->values;
+    if (block->words[client->word].asked > WORLD_ASKED / 2) {
+        return;
+    }
+    if (client->word == COUNTER) {
+        ask(world, client, SPACE_RECORD_ADD, address_of(client, world), 8, 1, 0);
+    } else if (one_in(world, 2)) {
+        ask(world, client, SPACE_RECORD_EXCHANGE, address_of(client, world), 8, client->value, 0);
+    } else {
+        ask(world, client, SPACE_RECORD_SWAP, address_of(client, world), 8,
+            block->words[client->word].value, client->value);
+    }
+    if (client->state == CLIENT_ASKS) {
+        want(&block->words[client->word], client->value);
+    }
+}
+
+static void do_lock(struct world *world, struct world_client *client)
+{
+    static const uint8_t kinds[] = {SPACE_RECORD_LOCK_READ, SPACE_RECORD_LOCK_WRITE,
+                                    SPACE_RECORD_TRY_LOCK_READ, SPACE_RECORD_TRY_LOCK_WRITE};
+
+    if (client->holds) {
+        if (space_producer_say(&client->producer, SPACE_RECORD_UNLOCK, &client->mapped,
+                               world->blocks[client->held].address)) {
+            client->holds = false;
+        }
+        return;
+    }
+    client->word = 0;
+    client->held_life = world->blocks[client->block].life;
+    ask(world, client, kinds[below(world, 4)], address_of(client, world), 0, 0, 0);
+}
+
+static void do_alloc(struct world *world, struct world_client *client)
+{
+    uint32_t near = (uint32_t)below(world, world->rules.nodes);
+
+    for (client->block = 0; client->block < WORLD_BLOCKS; client->block++) {
+        if (!world->blocks[client->block].is_used) {
+            uint64_t address = space_address_first((uint8_t)near) + WORLD_BYTES;
+
+            ask(world, client, SPACE_RECORD_ALLOC, one_in(world, 3) ? 0 : address, 0,
+                1 + below(world, WORLD_BYTES), 0);
+            return;
+        }
+    }
+}
+
+/* Somebody has yet to write it, or to hear of it: what it does then would be of a block that it
+ * does not have. */
+static bool is_in_use(struct world *world, uint32_t block)
+{
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        for (uint32_t c = 0; c < world->rules.clients; c++) {
+            struct world_client *client = &world->nodes[n].clients[c];
+
+            if (client->state == CLIENT_GONE) {
+                continue;
+            }
+            forget_done(client);
+            for (uint32_t w = 0; w < client->pending; w++) {
+                if (client->writes[w].block == block) {
+                    return true;
+                }
+            }
+            if ((client->state == CLIENT_ASKS && client->block == block) ||
+                (client->holds && client->held == block)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void do_free(struct world *world, struct world_client *client)
+{
+    if (is_in_use(world, client->block)) {
+        return;
+    }
+    ask(world, client, SPACE_RECORD_FREE, world->blocks[client->block].address, 0, 0, 0);
+    if (client->state == CLIENT_ASKS) {
+        world->blocks[client->block].is_freed = true;
+    }
+}
+
+static void want_something(struct world *world, struct world_client *client)
+{
+    uint64_t what = below(world, 100);
+
+    if (!choose_block(world, client) || (what < 25 && !client->holds && world->used < WORLD_MANY) ||
+        (what < 2 && !client->holds)) {
+        do_alloc(world, client);
+    } else if (what < 40) {
+        read_word(world, client);
+    } else if (what < 65) {
+        write_word(world, client);
+    } else if (what < 78) {
+        do_atomic(world, client);
+    } else if (what < 88 && world->rules.locks) {
+        do_lock(world, client);
+    } else if (what < 92) {
+        client->fences +=
+            space_producer_say(&client->producer, SPACE_RECORD_FENCE, &client->mapped, 0);
+    } else if (what < 96) {
+        ask(world, client, SPACE_RECORD_FLUSH, 0, 0, 0, 0);
+    } else if (world->rules.frees) {
+        do_free(world, client);
+    }
+}
+
+static void note_lock(struct world *world, struct world_node *node, struct world_client *client)
+{
+    client->is_alone =
+        client->kind == SPACE_RECORD_LOCK_WRITE || client->kind == SPACE_RECORD_TRY_LOCK_WRITE;
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        for (uint32_t c = 0; c < world->rules.clients; c++) {
+            struct world_client *other = &world->nodes[n].clients[c];
+
+            if (other != client && other->state != CLIENT_GONE && other->holds &&
+                other->held == client->block) {
+                claim(world, !client->is_alone && !other->is_alone, "two hold what one has alone");
+            }
+        }
+    }
+    (void)node;
+    client->holds = true;
+    client->held = client->block;
+    world->locks++;
+}
+
+static void note_alloc(struct world *world, struct world_client *client, uint64_t address)
+{
+    struct world_block *block = &world->blocks[client->block];
+
+    for (uint32_t n = 0; n < WORLD_BLOCKS; n++) {
+        struct world_block *other = &world->blocks[n];
+
+        if (other->is_used && other->address == address) {
+            claim(world, other->is_freed, "a block is given twice");
+            other->is_used = false; /* who freed it never heard that it was done */
+        }
+    }
+    for (uint32_t n = 0; n < WORLD_BLOCKS && block->is_used; n++) {
+        block = &world->blocks[n];
+    }
+    if (block->is_used) {
+        return; /* others were quicker: nobody uses it */
+    }
+    memset(block->words, 0, sizeof(block->words));
+    block->is_used = true;
+    block->is_freed = false;
+    block->address = address;
+    block->life++;
+}
+
+static void note_read(struct world *world, struct world_client *client, uint64_t value)
+{
+    struct world_block *block = &world->blocks[client->block];
+
+    world->reads++;
+    claim(world,
+          block->is_freed ||
+              was(&block->words[client->word], value, client->since, client->word == COUNTER),
+          "a read is of no write that was the last while it went on");
+}
+
+/* All that it wrote to the block that it asked for. */
+static bool has_written(struct world_client *client)
+{
+    for (uint32_t n = 0; n < client->pending; n++) {
+        if (client->writes[n].address == client->address &&
+            !space_producer_is_done(&client->producer, client->writes[n].ticket)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void note_answer(struct world *world, struct world_node *node, struct world_client *client)
+{
+    uint64_t value = 0, bytes = 0;
+    nigh_status status = space_producer_answer(&client->producer, &value, &bytes,
+                                               client->kind == SPACE_RECORD_READ ? 8 : 0);
+    struct world_block *block = &world->blocks[client->block];
+
+    client->state = CLIENT_IDLE;
+    claim(world, status != NIGH_OK || client->kind > SPACE_RECORD_SWAP || has_written(client),
+          "what a thread asks passes what it wrote before");
+    if (client->kind != SPACE_RECORD_ALLOC && client->kind != SPACE_RECORD_FLUSH &&
+        block->address != client->address) {
+        return; /* another block has its place here since */
+    }
+    world->answers++;
+    world->statuses[-status]++;
+    if (status != NIGH_OK) {
+        if (client->kind == SPACE_RECORD_FREE || status == NIGH_NODE_LOST) {
+            block->is_used = false; /* it may be, or not: nobody uses it any more */
+        }
+        return;
+    }
+    switch (client->kind) {
+    case SPACE_RECORD_READ: note_read(world, client, bytes); break;
+    case SPACE_RECORD_ADD:
+    case SPACE_RECORD_EXCHANGE:
+    case SPACE_RECORD_SWAP:
+        world->atomics++;
+        claim(world,
+              block->is_freed ||
+                  was(&block->words[client->word], value, client->since, client->word == COUNTER),
+              "an atomic found what was not there");
+        break;
+    case SPACE_RECORD_FLUSH:
+        claim(world, space_producer_is_empty(&client->producer), "a flush ends before its writes");
+        break;
+    case SPACE_RECORD_ALLOC: note_alloc(world, client, value); break;
+    case SPACE_RECORD_FREE: block->is_used = false; break;
+    default: note_lock(world, node, client); break;
+    }
+}
+
+static void client_event(struct world *world, struct world_node *node, struct world_client *client)
+{
+    if (client->state == CLIENT_GONE) {
+        if (!world->is_calm) {
+            start_client(world, node, client);
+        }
+        return;
+    }
+    if (client->state == CLIENT_ASKS) {
+        if (space_producer_is_answered(&client->producer)) {
+            note_answer(world, node, client);
+        }
+        return;
+    }
+    if (world->is_calm) {
+        if (client->holds) {
+            do_lock(world, client);
+        }
+        return;
+    }
+    if (world->rules.kills && one_in(world, 200)) {
+        stop_client(world, node, client);
+        return;
+    }
+    want_something(world, client);
+}
+
+/* ---- events --------------------------------------------------------------- */
+
+static void crash_or_start(struct world *world)
+{
+    uint32_t number = (uint32_t)below(world, world->rules.nodes);
+    uint64_t left = alive(world);
+
+    if (!world->nodes[number].is_alive) {
+        start_node(world, number);
+        tell_members(world, number);
+    } else if ((left & (left - 1)) != 0) {
+        stop_node(world, number);
+        world->crashes++;
+    }
+}
+
+static void fault(struct world *world)
+{
+    uint32_t a = (uint32_t)below(world, world->rules.nodes);
+    uint32_t b = (uint32_t)below(world, world->rules.nodes);
+
+    if (world->rules.breaks && a != b && one_in(world, 2)) {
+        cut(world, a, b);
+        world->breaks++;
+    } else if (world->rules.crashes && one_in(world, 3)) {
+        crash_or_start(world);
+    }
+}
+
+static void node_event(struct world *world, uint32_t number)
+{
+    struct world_node *node = &world->nodes[number];
+
+    if (!node->is_alive) {
+        return;
+    }
+    if (node->members != alive(world) && one_in(world, 8)) {
+        tell_members(world, number);
+    }
+    (void)space_windows_turn(node->windows, world->now_us);
+    (void)space_engine_turn(node->engine, world->now_us);
+    (void)space_windows_turn(node->windows, world->now_us);
+}
+
+static void pair_event(struct world *world, uint32_t a, uint32_t b)
+{
+    struct world_channel *channel = channel_of(world, a, b);
+    uint64_t what = below(world, 8);
+
+    if (what == 0 || channel->is_cut) {
+        link_event(world, a, b);
+    } else if (what == 1 && channel->count > 0) {
+        land(world, a, b, item_of(channel, (uint32_t)below(world, channel->count)));
+    } else if (what == 2 && channel->is_up) {
+        tell_ends(world, a, b, false);
+        space_engine_room(world->nodes[a].engine, (uint8_t)b, world->now_us);
+    } else if (channel->count > 0 && channel_of(world, b, a)->is_up) {
+        deliver(world, a, b);
+    }
+}
+
+static void one_event(struct world *world)
+{
+    uint32_t a = (uint32_t)below(world, world->rules.nodes);
+    uint32_t b = (uint32_t)below(world, world->rules.nodes);
+    uint64_t what = below(world, 16);
+
+    world->event++;
+    world->now_us += below(world, 3);
+    if (!world->is_calm && one_in(world, 200 + world->seed % 5 * 300)) {
+        fault(world);
+    } else if (what < 4 && world->nodes[a].is_alive) {
+        client_event(world, &world->nodes[a],
+                     &world->nodes[a].clients[below(world, world->rules.clients)]);
+    } else if (what < 8 || a == b) {
+        node_event(world, a);
+    } else {
+        pair_event(world, a, b);
+    }
+    look(world);
+}
+
+bool world_run(struct world *world, uint64_t events)
+{
+    for (uint64_t n = 0; n < events && world->broken == NULL; n++) {
+        one_event(world);
+    }
+    return world->broken == NULL;
+}
+
+static bool is_quiet(struct world *world)
+{
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        struct world_node *node = &world->nodes[n];
+        struct space_engine_stats stats;
+
+        space_engine_stats(node->engine, &stats);
+        if (!space_engine_is_open(node->engine) || stats.waiting > 0) {
+            return false;
+        }
+        for (uint32_t c = 0; c < world->rules.clients; c++) {
+            struct world_client *client = &node->clients[c];
+
+            if (client->state == CLIENT_ASKS || client->holds ||
+                (client->state != CLIENT_GONE && !space_producer_is_empty(&client->producer))) {
+                return false;
+            }
+        }
+        for (uint32_t to = 0; to < world->rules.nodes; to++) {
+            if (to != n && (channel_of(world, n, to)->count > 0 ||
+                            !channel_of(world, n, to)->is_up || channel_of(world, n, to)->is_cut)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+bool world_calm(struct world *world)
+{
+    world->is_calm = true;
+    world->rules.busy = false;
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        if (!world->nodes[n].is_alive) {
+            start_node(world, n);
+        }
+    }
+    for (uint32_t n = 0; n < 4000 && world->broken == NULL; n++) {
+        for (uint32_t node = 0; node < world->rules.nodes; node++) {
+            tell_members(world, node);
+        }
+        if (is_quiet(world)) {
+            return true;
+        }
+        if (!world_run(world, 100)) {
+            return false;
+        }
+    }
+    return claim(world, false, "something is under way for ever");
+}
+
+static void print_client(const struct world *world, uint32_t n, uint32_t c)
+{
+    const struct world_client *client = &world->nodes[n].clients[c];
+
+    if (client->state != CLIENT_GONE) {
+        print_message("#     client %u.%u: %s kind %u of block %u (%llx) word %u%s, %llu of %llu "
+                      "bytes done\n",
+                      n, c, client->state == CLIENT_ASKS ? "asks" : "idle", client->kind,
+                      client->block, (unsigned long long)world->blocks[client->block].address,
+                      client->word, client->holds ? ", holds" : "",
+                      (unsigned long long)client->memory->head.value,
+                      (unsigned long long)client->memory->tail.value);
+    }
+}
+
+static void print_block(const struct world *world, uint64_t address)
+{
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        struct space_engine *engine = world->nodes[n].engine;
+        uint32_t frame;
+
+        if (!world->nodes[n].is_alive) {
+            continue;
+        }
+        if (engine_is_ours(engine, address)) {
+            const struct space_entry *entry = &engine->entries[engine_number(engine, address)];
+
+            print_message("#       home %u: %s, of %llx, held %u\n", n,
+                          space_home_state_name(entry->state), (unsigned long long)entry->seats,
+                          entry->holds);
+            continue;
+        }
+        frame = space_frames_find(&engine->frames, address);
+        if (frame != SPACE_NO_FRAME) {
+            const struct space_line *line = &engine->lines[frame];
+
+            print_message("#       node %u: %s, held %u, owes %u\n", n,
+                          space_cache_state_name(line->state), line->holds, line->owed);
+        }
+    }
+}
+
+void world_print(const struct world *world)
+{
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        const struct space_engine *engine = world->nodes[n].engine;
+
+        if (!world->nodes[n].is_alive) {
+            continue;
+        }
+        print_message(
+            "#   node %u: term %u %s (members %llx, waits for %llx), met %llx, %llu wait, "
+            "%llu frames\n",
+            n, engine->term.home.term, engine->term.is_open ? "open" : "not open",
+            (unsigned long long)engine->term.home.members, (unsigned long long)engine->term.waits,
+            (unsigned long long)engine->met, (unsigned long long)engine->stats.waiting,
+            (unsigned long long)engine->frames.used);
+        for (uint32_t home = 0; home < world->rules.nodes; home++) {
+            const struct engine_seat *seat = &engine->seats[home];
+
+            if (home != n) {
+                print_message("#     seat %u: links %llx; term %u %s%s%s, %u writes, %u asks, %u "
+                              "letters; %u on the way\n",
+                              home, (unsigned long long)seat->links, seat->member.cache.term,
+                              seat->member.cache.is_open ? "open" : "not open",
+                              seat->is_adopting ? ", adopting" : "",
+                              seat->has_term ? ", to be adopted" : "", seat->member.writes,
+                              seat->asks, seat->letters, world->channels[n][home].count);
+            }
+        }
+        for (uint32_t c = 0; c < world->rules.clients; c++) {
+            print_client(world, n, c);
+        }
+    }
+    for (uint32_t b = 0; b < WORLD_BLOCKS; b++) {
+        if (world->blocks[b].is_used) {
+            print_message("#     block %u at %llx%s\n", b,
+                          (unsigned long long)world->blocks[b].address,
+                          world->blocks[b].is_freed ? ", freed" : "");
+            print_block(world, world->blocks[b].address);
+        }
+    }
+}

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Nodes that serve one space, and their clients, in one process, by seed: real engines, windows and
+ * views; links are channels in order, in which bytes land at any time before their message. What
+ * can happen happens at random, one thing at a time. For space_world.c and space_test.c only.
+ *
+ * After each event all is looked at: who may read a block has the same bytes as all others who may;
+ * what changed is what somebody wants to write and has not written yet; so nobody ever reads what
+ * was there before the last write.
+ */
+#ifndef TESTS_SIM_SPACE_WORLD_H
+#define TESTS_SIM_SPACE_WORLD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/random.h"
+#include "space/engine_internal.h"
+#include "space/windows.h"
+
+#define WORLD_NODES   5u
+#define WORLD_CLIENTS 3u /* a node */
+#define WORLD_BLOCKS  48u
+#define WORLD_MANY    36u /* of these are in use soon: more than a cache has frames */
+#define WORLD_WORDS   3u  /* of a block: two that are written, and one that is counted in */
+#define WORLD_BYTES   64u
+#define WORLD_HOME    16u /* blocks of a home */
+#define WORLD_DEPTH   1024u
+#define WORLD_ASKED   2048u /* values that may come to be, of a word */
+
+struct world_rules {
+    uint32_t nodes, clients, events;
+    bool breaks, crashes, kills, frees, locks, timeouts, busy;
+    uint32_t asks, letters; /* of engines; 0: as they are */
+};
+
+/* What is on its way from one node to another. */
+struct world_item {
+    struct space_send send;
+    bool has_landed;
+};
+
+struct world_channel {
+    uint32_t first, count;
+    struct world_item items[WORLD_DEPTH];
+    uint32_t ends[SPACE_SEATS];    /* of wants_end, by cookie: not told yet, */
+    uint32_t arrived[SPACE_SEATS]; /* and of these those that may be */
+    bool is_up;                    /* as the one at this end knows */
+    bool is_cut;
+};
+
+enum client_state {
+    CLIENT_GONE,
+    CLIENT_IDLE,
+    CLIENT_ASKS
+};
+
+struct world_client {
+    enum client_state state;
+    uint32_t window;
+    struct space_window *memory;
+    struct space_producer producer;
+    struct space_mapped mapped;
+    /* What it asks. */
+    uint8_t kind;
+    uint32_t block, word;
+    uint64_t address; /* of that block, then */
+    uint64_t value;   /* what it wants to write */
+    uint64_t since;   /* event */
+    /* What it holds. */
+    bool holds, is_alone;
+    uint32_t held;
+    uint64_t held_life; /* of that block */
+    /* Writes that are not done: word, value, behind how many fences. */
+    uint32_t pending;
+    struct world_write {
+        uint64_t ticket, value, address; /* of the block */
+        uint32_t block, word, fence;
+    } writes[LIMIT_SPACE_TAKEN * 4];
+    uint32_t fences;
+};
+
+struct world_word {
+    uint64_t value;
+    uint64_t changed; /* event */
+    /* What it was in recent events. */
+    uint32_t olds;
+    struct {
+        uint64_t value, until;
+    } old[64];
+    uint32_t asked;
+    uint64_t wants[WORLD_ASKED]; /* values that may come to be; of a counter: their number */
+};
+
+struct world_block {
+    bool is_used, is_freed;
+    uint64_t address, life;
+    struct world_word words[WORLD_WORDS];
+};
+
+struct world_node {
+    bool is_alive;
+    struct space_engine *engine;
+    struct space_windows *windows;
+    void *home, *cache;
+    uint64_t home_bytes, cache_bytes;
+    uint64_t members; /* as it was told */
+    uint64_t lives;
+    struct world_client clients[WORLD_CLIENTS];
+};
+
+struct world {
+    struct world_rules rules;
+    struct random random;
+    uint64_t seed, event, now_us, values;
+    bool is_calm; /* nothing bad happens any more, and nobody wants anything new */
+    struct world_node nodes[WORLD_NODES];
+    struct world_channel channels[WORLD_NODES][WORLD_NODES]; /* from, to */
+    struct world_block blocks[WORLD_BLOCKS];
+    uint32_t used;      /* blocks */
+    const char *broken; /* what does not hold */
+    /* What was seen. */
+    uint64_t answers, failures, reads, hits, writes, atomics, locks, breaks, crashes, losses;
+    uint64_t statuses[40];
+    uint64_t evictions, terms, refused, stale, dropped, messages;
+};
+
+void world_init(struct world *world, const struct world_rules *rules, uint64_t seed);
+void world_fini(struct world *world);
+
+/* Some events; false: something does not hold, see `broken`. */
+bool world_run(struct world *world, uint64_t events);
+
+/* All that was begun ends, and all links are up; false: it does not. */
+bool world_calm(struct world *world);
+
+/* What is there, for who looks why. */
+void world_print(const struct world *world);
+
+#endif

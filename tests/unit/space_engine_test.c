@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine of a space alone: peers that say anything, as the fuzz target space-wire has them, and
+ * what is said when. */
+#include "support/support.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "base/random.h"
+#include "memory/space_window.h"
+#include "space/engine.h"
+#include "space/term.h"
+
+#define INPUT_BYTES 3000u
+#define INPUTS      300u
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes);
+
+static void peers_say_anything(void **state)
+{
+    static uint8_t input[INPUT_BYTES];
+    uint64_t seed = support_seed(), end_us = support_now_us() + support_budget_ms(0) * 1000;
+
+    (void)state;
+    for (uint64_t n = 0; n < INPUTS || support_now_us() < end_us; n++) {
+        struct random random;
+
+        random_init(&random, seed + n);
+        random_fill(&random, input, sizeof(input));
+        assert_int_equal(LLVMFuzzerTestOneInput(input, sizeof(input)), 0);
+    }
+}
+
+static void what_is_no_message_is_known_by_its_parts(void **state)
+{
+    struct space_wire wire = {.kind = SPACE_WIRE_HELLO, .operands = {1, 0}};
+
+    (void)state;
+    assert_int_equal(space_wire_check(&wire), NIGH_OK);
+    wire.term = SPACE_WIRE_TERMS; /* a home could have no term above it for ever */
+    assert_int_equal(space_wire_check(&wire), NIGH_PROTOCOL);
+    wire = (struct space_wire){.kind = SPACE_WIRE_HELLO};
+    assert_int_equal(space_wire_check(&wire), NIGH_PROTOCOL);
+    for (uint32_t kind = SPACE_WIRE_KINDS; kind < 256; kind++) {
+        wire = (struct space_wire){.kind = (uint8_t)kind, .operands = {1, 0}};
+        assert_int_equal(space_wire_check(&wire), NIGH_PROTOCOL);
+    }
+    wire = (struct space_wire){.kind = SPACE_WIRE_TO_HOME, .event = SPACE_HOME_ASK_ATOMIC};
+    assert_int_equal(space_wire_check(&wire), NIGH_PROTOCOL);
+    wire.atomic = SPACE_RECORD_SWAP;
+    assert_int_equal(space_wire_check(&wire), NIGH_OK);
+    wire.address = 4;
+    assert_int_equal(space_wire_check(&wire), NIGH_PROTOCOL);
+    wire = (struct space_wire){.kind = SPACE_WIRE_TO_HOME, .event = SPACE_HOME_FREE};
+    assert_int_equal(space_wire_check(&wire), NIGH_PROTOCOL);
+    wire = (struct space_wire){.kind = SPACE_WIRE_ANSWER, .event = SPACE_WIRE_FREE};
+    wire.operands[0] = 1; /* no status */
+    assert_int_equal(space_wire_check(&wire), NIGH_PROTOCOL);
+    wire.operands[0] = (uint64_t)(int64_t)NIGH_INVALID;
+    assert_int_equal(space_wire_check(&wire), NIGH_OK);
+}
+
+/* ---- one engine, whose peers say what they are told to ------------------- */
+
+#define SENDS 64u
+#define BYTES 64u
+
+static struct space_engine *engine;
+static struct space_send sends[SENDS];
+static uint32_t sent;
+static bool is_full;
+static _Alignas(4096) uint8_t home_memory[3 * 4096], cache_memory[3 * 4096];
+
+static bool note_send(void *context, const struct space_send *send)
+{
+    (void)context;
+    assert_true(sent < SENDS);
+    if (!is_full) {
+        sends[sent++] = *send;
+    }
+    return !is_full;
+}
+
+static void note_cut(void *context, uint8_t seat, nigh_status why)
+{
+    (void)context;
+    fail_msg("seat %u is cut: %s", seat, nigh_status_name(why));
+}
+
+static void op_bytes(struct space_op *op, void *bytes)
+{
+    if (op->kind == SPACE_OP_WRITE) {
+        memset(bytes, 1, op->length);
+    }
+}
+
+static void op_ended(struct space_op *op, uint64_t now_us)
+{
+    (void)now_us;
+    op->operands[1] = 1; /* it has */
+}
+
+static void say(uint8_t seat, struct space_wire wire)
+{
+    wire.space = wire.birth = 1;
+    assert_int_equal(space_wire_check(&wire), NIGH_OK);
+    space_engine_message(engine, seat, &wire, sizeof(wire), 1);
+}
+
+static void say_term(uint8_t seat, uint8_t event, uint32_t term, uint64_t members)
+{
+    say(seat, (struct space_wire){
+                  .kind = SPACE_WIRE_TERM, .event = event, .term = term, .operands = {members}});
+}
+
+static void meet(uint8_t seat)
+{
+    space_engine_up(engine, seat, 1);
+    say(seat, (struct space_wire){
+                  .kind = SPACE_WIRE_HELLO, .why = SPACE_WIRE_IS_ANSWER, .operands = {seat, 7}});
+}
+
+static struct space_op op_of(uint8_t kind, uint64_t address)
+{
+    return (struct space_op){.kind = kind,
+                             .length = kind == SPACE_OP_ALLOC ? 0 : 8,
+                             .address = address,
+                             .operands = {8, 0},
+                             .deadline_us = UINT64_MAX,
+                             .bytes = op_bytes,
+                             .ended = op_ended};
+}
+
+/* Seat 0, of three, whose home is open in its third term. */
+static void begin(void)
+{
+    struct space_engine_config config = {
+        .space = 1,
+        .birth = 1,
+        .life = 9,
+        .home_memory = home_memory,
+        .cache_memory = cache_memory,
+        .shell = {.send = note_send, .cut = note_cut},
+    };
+
+    memset(home_memory, 0, sizeof(home_memory));
+    memset(cache_memory, 0, sizeof(cache_memory));
+    sent = 0;
+    is_full = false;
+    space_view_make_home(home_memory, 8, BYTES, space_address_of_life(0, 1, 8 * BYTES),
+                         &config.home);
+    space_view_make_cache(cache_memory, 1, BYTES, &config.cache);
+    assert_int_equal(space_engine_create(&config, &engine), NIGH_OK);
+    space_engine_members(engine, 7, 1);
+    meet(1);
+    meet(2);
+    (void)space_engine_turn(engine, 1);
+    say_term(1, SPACE_TERM_CLAIMED, 1, 0);
+    assert_false(space_engine_is_open(engine));
+    say_term(2, SPACE_TERM_CLAIMED, 1, 0);
+    assert_true(space_engine_is_open(engine));
+    sent = 0;
+}
+
+static void end(void)
+{
+    assert_true(space_engine_is_valid(engine));
+    space_engine_end(engine, NIGH_CLOSED);
+    space_engine_destroy(engine);
+}
+
+/* How many of that kind and event were said to that seat. */
+static uint32_t count_said(uint8_t seat, uint8_t kind, uint8_t event)
+{
+    uint32_t count = 0;
+
+    for (uint32_t n = 0; n < sent; n++) {
+        count +=
+            sends[n].seat == seat && sends[n].wire.kind == kind && sends[n].wire.event == event;
+    }
+    return count;
+}
+
+static uint64_t allocate(void)
+{
+    struct space_op op = op_of(SPACE_OP_ALLOC, 0);
+
+    assert_false(space_engine_begin(engine, &op, 1));
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(op.operands[1], 1);
+    assert_int_equal(op.status, NIGH_OK);
+    return op.value;
+}
+
+/* A home says nothing of its blocks over a link that came up since its term began. */
+static void a_home_says_nothing_before_its_term(void **state)
+{
+    struct space_op write;
+    uint64_t block;
+
+    (void)state;
+    begin();
+    block = allocate();
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                               .event = SPACE_HOME_ASK_READ,
+                               .whom = SPACE_NOBODY,
+                               .term = 1,
+                               .address = block,
+                               .epoch = {1, 0}});
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_CACHE, SPACE_CACHE_SHARE), 1);
+    space_engine_down(engine, 1, 1);
+    meet(1);
+    write = op_of(SPACE_OP_WRITE, block);
+    assert_false(space_engine_begin(engine, &write, 1));
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_CACHE, SPACE_CACHE_INVALIDATE), 0);
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_TERM, SPACE_TERM_TERM), 1);
+    end();
+}
+
+/* ... and opens only when its members are linked with each other. */
+static void a_home_opens_when_all_are_linked(void **state)
+{
+    struct space_wire links = {.kind = SPACE_WIRE_LINKS, .operands = {0, 1}};
+
+    (void)state;
+    begin();
+    say(1, links);
+    assert_false(space_engine_is_open(engine));
+    (void)space_engine_turn(engine, 1);
+    say_term(1, SPACE_TERM_CLAIMED, 2, 0);
+    say_term(2, SPACE_TERM_CLAIMED, 2, 0);
+    assert_false(space_engine_is_open(engine));
+    links.operands[1] = 7;
+    say(1, links);
+    assert_true(space_engine_is_open(engine));
+    end();
+}
+
+/* A node has a block of seat 1 to write. */
+static uint64_t own(void)
+{
+    uint64_t block = space_address_first(1);
+    struct space_op write = op_of(SPACE_OP_WRITE, block);
+
+    say_term(1, SPACE_TERM_TERM, 5, 7);
+    assert_int_equal(count_said(1, SPACE_WIRE_TERM, SPACE_TERM_CLAIMED), 1);
+    say_term(1, SPACE_TERM_OPENED, 5, 0);
+    assert_false(space_engine_begin(engine, &write, 1));
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_WRITE), 1);
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_CACHE,
+                               .event = SPACE_CACHE_OWN,
+                               .whom = SPACE_NOBODY,
+                               .term = 5,
+                               .address = block,
+                               .epoch = {5, 1}});
+    assert_int_equal(write.operands[1], 1);
+    assert_int_equal(write.status, NIGH_OK);
+    return block;
+}
+
+static void forward(uint64_t block)
+{
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_CACHE,
+                               .event = SPACE_CACHE_WRITE_FORWARD,
+                               .whom = 2,
+                               .term = 5,
+                               .address = block,
+                               .epoch = {5, 1},
+                               .frame = 3});
+}
+
+/* What a home told before is not done over a link that came up since: it is of a frame that may be
+ * of a former life. */
+static void what_was_told_goes_over_no_new_link(void **state)
+{
+    uint64_t block;
+
+    (void)state;
+    begin();
+    block = own();
+    space_engine_down(engine, 2, 1);
+    meet(2);
+    forward(block);
+    assert_int_equal(count_said(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_OWN), 0);
+    end();
+    begin();
+    block = own();
+    forward(block);
+    assert_int_equal(count_said(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_OWN), 1);
+    assert_true(sends[sent - 1].count == BYTES && sends[sent - 1].wants_end);
+    end();
+}
+
+/* A term is claimed when no bytes of an earlier one are under way. */
+static void a_claim_waits_for_what_is_written(void **state)
+{
+    uint64_t block;
+
+    (void)state;
+    begin();
+    block = own();
+    forward(block);
+    sent = 0;
+    say_term(1, SPACE_TERM_TERM, 6, 7);
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_CLAIM_LEFT), 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_TERM, SPACE_TERM_CLAIMED), 0);
+    space_engine_sent(engine, 1, 1);
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_TERM, SPACE_TERM_CLAIMED), 1);
+    end();
+}
+
+/* Terms were open without it: what it had is nobody's. */
+static void who_was_left_out_has_nothing(void **state)
+{
+    uint64_t block, bytes;
+    struct space_view cache;
+    uint32_t frame;
+
+    (void)state;
+    begin();
+    block = own();
+    assert_int_equal(space_view_open(cache_memory, sizeof(cache_memory), SPACE_VIEW_CACHE, &cache),
+                     NIGH_OK);
+    assert_int_equal(
+        space_cache_read(&cache, space_hash(block, cache.shift), block, &bytes, 8, &frame),
+        SPACE_READ);
+    sent = 0;
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TERM,
+                               .event = SPACE_TERM_TERM,
+                               .why = SPACE_WIRE_ANEW,
+                               .term = 8,
+                               .operands = {7}});
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_CLAIM_DIRTY), 0);
+    assert_int_equal(count_said(1, SPACE_WIRE_TERM, SPACE_TERM_CLAIMED), 1);
+    assert_int_equal(
+        space_cache_read(&cache, space_hash(block, cache.shift), block, &bytes, 8, &frame),
+        SPACE_ASK);
+    end();
+}
+
+/* What a link has no room for is said later, in its order. */
+static void what_waits_for_room_is_said_in_order(void **state)
+{
+    struct space_op reads[3];
+
+    (void)state;
+    begin();
+    (void)own();
+    sent = 0;
+    is_full = true;
+    for (uint32_t n = 0; n < 3; n++) {
+        reads[n] = op_of(SPACE_OP_READ, space_address_first(1) + (n + 1) * BYTES);
+        assert_false(space_engine_begin(engine, &reads[n], 1));
+        is_full = n == 0; /* room comes when nobody has said so yet */
+    }
+    assert_int_equal(sent, 0);
+    is_full = false;
+    space_engine_room(engine, 1, 1);
+    assert_int_equal(sent, 3);
+    for (uint32_t n = 0; n < 3; n++) {
+        assert_int_equal(sends[n].wire.address, reads[n].address);
+    }
+    end();
+}
+
+/* A holder reads what it holds, whoever waits for it to let go, and whatever its home is about. */
+static void who_holds_waits_for_nobody(void **state)
+{
+    struct space_op hold, lock, read;
+    uint64_t block;
+
+    (void)state;
+    begin();
+    block = allocate();
+    hold = op_of(SPACE_OP_LOCK_READ, block);
+    assert_true(space_engine_begin(engine, &hold, 1));
+    say(1, (struct space_wire){.kind = SPACE_WIRE_LINKS, .operands = {0, 1}});
+    (void)space_engine_turn(engine, 1); /* a term, that nobody has claimed */
+    lock = op_of(SPACE_OP_LOCK_WRITE, block);
+    assert_false(space_engine_begin(engine, &lock, 1));
+    read = op_of(SPACE_OP_READ, block);
+    read.holds = SPACE_HOLDS_TO_READ;
+    assert_true(space_engine_begin(engine, &read, 1));
+    assert_int_equal(read.status, NIGH_OK);
+    hold = op_of(SPACE_OP_UNLOCK, block);
+    hold.holds = SPACE_HOLDS_TO_READ;
+    assert_true(space_engine_begin(engine, &hold, 1));
+    assert_int_equal(lock.operands[1], 0);
+    end();
+    assert_int_equal(lock.status, NIGH_CLOSED);
+}
+
+/* A try ends at once where it is held here, else when its time is up. */
+static void a_try_waits_no_longer_than_it_may(void **state)
+{
+    uint64_t block;
+    struct space_op lock, try_it;
+
+    (void)state;
+    begin();
+    block = allocate();
+    lock = op_of(SPACE_OP_LOCK_WRITE, block);
+    assert_true(space_engine_begin(engine, &lock, 1));
+    assert_int_equal(lock.status, NIGH_OK);
+    try_it = op_of(SPACE_OP_LOCK_READ, block);
+    try_it.is_try = true;
+    assert_true(space_engine_begin(engine, &try_it, 1));
+    assert_int_equal(try_it.status, NIGH_BUSY);
+    (void)own();
+    try_it = op_of(SPACE_OP_LOCK_READ, space_address_first(1) + BYTES);
+    try_it.is_try = true;
+    try_it.deadline_us = 100;
+    assert_false(space_engine_begin(engine, &try_it, 1));
+    assert_int_equal(space_engine_deadline(engine), 100);
+    (void)space_engine_turn(engine, 99);
+    assert_int_equal(try_it.operands[1], 0);
+    (void)space_engine_turn(engine, 100);
+    assert_int_equal(try_it.operands[1], 1);
+    assert_int_equal(try_it.status, NIGH_BUSY);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(peers_say_anything),
+        cmocka_unit_test(what_is_no_message_is_known_by_its_parts),
+        cmocka_unit_test(a_home_says_nothing_before_its_term),
+        cmocka_unit_test(a_home_opens_when_all_are_linked),
+        cmocka_unit_test(what_was_told_goes_over_no_new_link),
+        cmocka_unit_test(a_claim_waits_for_what_is_written),
+        cmocka_unit_test(who_was_left_out_has_nothing),
+        cmocka_unit_test(what_waits_for_room_is_said_in_order),
+        cmocka_unit_test(who_holds_waits_for_nobody),
+        cmocka_unit_test(a_try_waits_no_longer_than_it_may),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
