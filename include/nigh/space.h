@@ -26,6 +26,7 @@
  * older bytes. Handles go with the client's connection to its node: what waits then ends with
  * NIGH_NODE_LOST, and so does all that is done with them until there is a node again that kept the
  * session; then NIGH_CLOSED: the space is opened anew. Writes that were not carried out are gone.
+ * So it is, with NIGH_CLOSED, where the others took the node for dead, and it comes back.
  *
  * Timeouts are in microseconds; NIGH_FOREVER. With 0 what is here is read, and what there is room
  * for is written; all that has to wait ends with NIGH_TIMEOUT.
@@ -42,7 +43,7 @@ extern "C" {
 #define NIGH_SPACE_NAME_BYTES 47u /* most of a name; any bytes but 0, at least one */
 
 /* What a user may do with a space (its owner and root may both), and what a handle is opened for.
- * To write is also to allocate and to free. */
+ * To write is also to allocate and to free; who may write may read, too. */
 #define NIGH_SPACE_READ  1u
 #define NIGH_SPACE_WRITE 2u
 #define NIGH_SPACE_ALL   3u

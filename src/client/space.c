@@ -526,6 +526,9 @@ static nigh_status check_spec(nigh_client *client, const nigh_space_spec *spec)
     if (((spec->group_access | spec->other_access) & ~NIGH_SPACE_ALL) != 0) {
         return error_set(client, NIGH_INVALID, "%s: there are no such rights", call);
     }
+    if (spec->group_access == NIGH_SPACE_WRITE || spec->other_access == NIGH_SPACE_WRITE) {
+        return error_set(client, NIGH_INVALID, "%s: who may write may read, too", call);
+    }
     if (spec->flags != 0 || spec->durability > NIGH_SPACE_DURABLE_SYNC) {
         return error_set(client, NIGH_INVALID, "%s: there are no such flags, or durability", call);
     }

@@ -68,6 +68,31 @@ static struct space_hold *find_hold(struct client_window *window, const nigh_spa
     return NULL;
 }
 
+static bool is_open(const nigh_client *client, const struct client_window *window, uint32_t number)
+{
+    LIST_FOREACH(at, &client->space_memories)
+    {
+        const struct space_memory *memory = container_of(at, struct space_memory, place);
+
+        if (memory->connection == window->connection && memory->mapped.number == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What it held of spaces that were closed was let go as they were. */
+static void forget_closed(nigh_client *client, struct client_window *window)
+{
+    client_lock(client);
+    for (uint32_t n = window->hold_count; n-- > 0;) {
+        if (!is_open(client, window, window->holds[n].space)) {
+            window->holds[n] = window->holds[--window->hold_count];
+        }
+    }
+    client_unlock(client);
+}
+
 static nigh_status lock(nigh_space *space, uint64_t address, enum space_record_kind kind,
                         uint32_t access, uint64_t timeout_us, const char *call)
 {
@@ -82,6 +107,9 @@ static nigh_status lock(nigh_space *space, uint64_t address, enum space_record_k
         return error_set(space->client, NIGH_INVALID, "%s: %s", call,
                          address == 0 ? "nothing is at address 0"
                                       : "this thread holds the block already");
+    }
+    if (window->hold_count == LIMIT_SPACE_HOLDS) {
+        forget_closed(space->client, window);
     }
     if (window->hold_count == LIMIT_SPACE_HOLDS) {
         return error_set(space->client, NIGH_LIMIT, "%s: this thread holds %d blocks already", call,

@@ -70,9 +70,11 @@ static bool on_send(void *context, const struct space_send *send)
     struct link_message message = {.bytes = (const uint8_t *)&send->wire,
                                    .count = sizeof(send->wire)};
 
-    if (at->is_ending || link == NULL || (at->cuts >> send->seat & 1) != 0)
+    if (at->is_ending)
         return true; /* nothing of it goes any more, and the engine is told */
-    if (link_space_room(link) <= ROOM_FOR_LETTERS)
+    /* Of a link that is to be broken it stays the engine's, and ends with that. */
+    if (link == NULL || (at->cuts >> send->seat & 1) != 0 ||
+        link_space_room(link) <= ROOM_FOR_LETTERS)
         return false;
     if (send->count > 0) {
         slice.address = from->memory->address + send->from_offset;
@@ -125,16 +127,46 @@ static uint64_t sets_of(const struct space_info *info)
     return min_u64((frames + SPACE_WAYS - 1) / SPACE_WAYS, LIMIT_SPACE_SETS);
 }
 
-static void ask_for(struct space_here *here, enum space_memory which, uint64_t bytes)
+static void want(struct space_here *here, enum space_memory which, uint64_t bytes)
 {
-    struct region_memory_wish wish = {
-        .bytes = bytes, .is_file = true, .tag = here, .number = (uint32_t)which};
-    nigh_status status =
-        bytes == 0 ? NIGH_INVALID : region_memories_make(here->at->memories, &wish);
+    here->pieces[which].wanted = bytes;
+    here->pieces[which].is_making = bytes != 0;
+    if (bytes == 0)
+        here->status = NIGH_INVALID;
+}
 
-    here->pieces[which].is_making = status == NIGH_OK;
+/* Memory of what is gone counts until the thread has unmade it. */
+static bool is_some_going(const struct lane_spaces *at)
+{
+    LIST_FOREACH(node, &at->here)
+    {
+        const struct space_here *here = container_of(node, struct space_here, link);
+
+        if (here->is_deleted || here->is_forgotten)
+            return true;
+    }
+    return region_memories_is_going(at->memories);
+}
+
+/* False: there is nothing to ask for, or not yet. */
+static bool ask_for(struct space_here *here, enum space_memory which)
+{
+    struct space_piece *piece = &here->pieces[which];
+    struct region_memory_wish wish = {
+        .bytes = piece->wanted, .is_file = true, .tag = here, .number = (uint32_t)which};
+    nigh_status status = here->is_deleted ? NIGH_NOT_FOUND : here->status;
+
+    if (piece->wanted == 0)
+        return false;
+    if (status == NIGH_OK)
+        status = region_memories_make(here->at->memories, &wish);
+    if (status == NIGH_OUT_OF_MEMORY && here->status == NIGH_OK && is_some_going(here->at))
+        return false;
+    piece->wanted = 0;
+    piece->is_making = status == NIGH_OK;
     if (status != NIGH_OK)
         here->status = status;
+    return true;
 }
 
 void lane_space_make(void *context, uint32_t place, const struct space_info *info)
@@ -153,10 +185,9 @@ void lane_space_make(void *context, uint32_t place, const struct space_info *inf
         here->sent[n] = (struct space_sent){here, n};
     at->places[place] = here;
     list_push_back(&at->here, &here->link);
-    ask_for(here, SPACE_MEMORY_CACHE, space_view_cache_bytes(sets_of(info), info->block_bytes));
-    if (here->status == NIGH_OK)
-        ask_for(here, SPACE_MEMORY_HOME,
-                space_view_home_bytes(info->home_bytes / info->block_bytes, info->block_bytes));
+    want(here, SPACE_MEMORY_CACHE, space_view_cache_bytes(sets_of(info), info->block_bytes));
+    want(here, SPACE_MEMORY_HOME,
+         space_view_home_bytes(info->home_bytes / info->block_bytes, info->block_bytes));
 }
 
 static nigh_status open_to_peers(struct space_here *here, enum space_memory which)
@@ -331,7 +362,6 @@ void lane_space_forgotten(void *context, uint32_t place)
 void lane_space_replace(struct lane_spaces *at, struct space_here *here)
 {
     end_engine(here, NIGH_NO_QUORUM);
-    at->remakes++;
     here->is_replaced = here->is_forgotten = true;
     here->joined = 0;
     at->places[here->place] = NULL;
@@ -394,6 +424,10 @@ bool lane_spaces_memory_turn(struct lane_spaces *at)
 
         if (!space_registry_is_making(at->registry, place))
             continue;
+        if (here != NULL) {
+            any = ask_for(here, SPACE_MEMORY_CACHE) || any;
+            any = ask_for(here, SPACE_MEMORY_HOME) || any;
+        }
         if (here == NULL) {
             space_registry_made(at->registry, place, NIGH_NO_RESOURCES, NULL);
             any = true;

@@ -303,7 +303,8 @@ static bool go_on_open(struct lane_spaces *at, struct space_asked *asked)
     nigh_status status =
         place < LIMIT_SPACES ? space_registry_status(at->registry, place) : NIGH_NOT_FOUND;
 
-    if (status == NIGH_PENDING || (status == NIGH_NOT_FOUND && !lane_spaces_know_all(at)))
+    if (at->is_out || status == NIGH_PENDING ||
+        (status == NIGH_NOT_FOUND && !lane_spaces_know_all(at)))
         return false;
     if (status != NIGH_OK) {
         tell(at, asked, status);
@@ -375,8 +376,8 @@ uint64_t lane_spaces_asked_due_us(const struct lane_spaces *at)
         if (asked->what == 0 || asked->is_told)
             continue;
         due_us = min_u64(due_us, asked->deadline_us);
-        if (!asked->is_begun && asked->again_us != 0)
-            due_us = min_u64(due_us, max_u64(asked->again_us, at->lane->now_us + 1));
+        if (!asked->is_begun && asked->again_us > at->lane->now_us)
+            due_us = min_u64(due_us, asked->again_us);
     }
     return due_us;
 }
@@ -503,6 +504,18 @@ static void answer_open(const struct asked_for *want, const uint8_t *bytes)
     (void)go_on(want->at, asked);
 }
 
+void lane_space_close_all(struct lane_spaces *at, uint64_t birth)
+{
+    for (uint32_t slot = 0; slot < at->lane->config.max_sessions; slot++) {
+        struct lane_space_session *session = at->sessions[slot];
+
+        for (uint32_t n = 0; session != NULL && n < LIMIT_SPACES; n++) {
+            if (session->opened[n].birth == birth)
+                session->opened[n].number = 0;
+        }
+    }
+}
+
 static void answer_close(const struct asked_for *want)
 {
     struct space_opened *opened = find_opened(want->at, want->slot, want->id.number);
@@ -546,6 +559,10 @@ static void answer_stat(const struct asked_for *want, uint8_t *bytes)
         return;
     }
     fill_stat(want->at, place, want->lane->sessions[want->slot].seat, &stat);
+    if (stat.rights == 0) {
+        complete(want, NIGH_DENIED);
+        return;
+    }
     answer_with(want, bytes, &stat, sizeof(stat));
 }
 
@@ -558,8 +575,9 @@ static int compare(const char *one, uint32_t one_bytes, const char *other, uint3
     return first != 0 ? first : (one_bytes > other_bytes) - (one_bytes < other_bytes);
 }
 
-/* Which is the first behind a name; LIMIT_SPACES: none. */
-static uint32_t next_behind(const struct lane_spaces *at, const char *name, uint32_t name_bytes)
+/* Which is the first behind a name, of those that somebody may see; LIMIT_SPACES: none. */
+static uint32_t next_behind(const struct lane_spaces *at, const struct lane_seat *seat,
+                            const char *name, uint32_t name_bytes)
 {
     const struct space_info *best = NULL;
     uint32_t found = LIMIT_SPACES;
@@ -567,7 +585,8 @@ static uint32_t next_behind(const struct lane_spaces *at, const char *name, uint
     for (uint32_t place = 0; place < LIMIT_SPACES; place++) {
         const struct space_info *info = space_registry_info(at->registry, place);
 
-        if (info == NULL || compare(info->name, info->name_bytes, name, name_bytes) <= 0)
+        if (info == NULL || rights_of(seat, info) == 0 ||
+            compare(info->name, info->name_bytes, name, name_bytes) <= 0)
             continue;
         if (best == NULL ||
             compare(info->name, info->name_bytes, best->name, best->name_bytes) < 0) {
@@ -591,12 +610,12 @@ static void answer_list(const struct asked_for *want, uint8_t *bytes)
     }
     memcpy(name, bytes, name_bytes);
     memset(&page, 0, sizeof(page));
-    place = next_behind(want->at, name, name_bytes);
+    place = next_behind(want->at, seat, name, name_bytes);
     while (place < LIMIT_SPACES && page.count < SESSION_SPACE_PAGE) {
         const struct space_info *info = space_registry_info(want->at->registry, place);
 
         fill_stat(want->at, place, seat, &page.spaces[page.count++]);
-        place = next_behind(want->at, info->name, info->name_bytes);
+        place = next_behind(want->at, seat, info->name, info->name_bytes);
     }
     page.more = place < LIMIT_SPACES;
     answer_with(want, bytes, &page, sizeof(page));

@@ -181,10 +181,10 @@ static void on_spaced(void *context, struct link *link, const uint8_t *bytes, ui
 /* Nobody writes a message with its bytes. */
 static void on_landed(void *context, struct link *link)
 {
-    struct lane *lane = context;
+    struct lane_spaces *at = of_link(context, link);
 
-    if (lane->spaces != NULL)
-        lane_spaces_cut(lane->spaces, (uint8_t)link_rank(link), NIGH_PROTOCOL);
+    if (at != NULL)
+        lane_spaces_cut(at, (uint8_t)link_rank(link), NIGH_PROTOCOL);
 }
 
 /* ---- letters -------------------------------------------------------------- */
@@ -249,6 +249,7 @@ static void leave_all(struct lane_spaces *at)
 
         if (here->has_members && !here->is_deleted && !here->is_replaced) {
             space_engine_members(here->engine, 0, at->lane->now_us);
+            lane_space_close_all(at, here->birth);
             at->is_out = true;
         }
     }
@@ -270,6 +271,7 @@ static bool come_back(struct lane_spaces *at)
     }
     if (has_links)
         return false;
+    at->remakes++;
     for (uint32_t place = 0; place < LIMIT_SPACES; place++) {
         struct space_here *here = at->places[place];
 
@@ -354,9 +356,9 @@ bool lane_turn_spaces(struct lane *lane)
     any = at->is_awake;
     at->is_awake = at->has_said = false;
     any = lane_spaces_memory_turn(at) || any;
+    any = turn_engines(at) || any;
     if (at->window_count > 0)
         any = space_windows_turn(at->windows, lane->now_us) || any;
-    any = turn_engines(at) || any;
     any = lane_spaces_asked_turn(at) || any;
     if (at->is_out && at->has_lease && is_in(at))
         any = come_back(at) || any;
@@ -385,13 +387,15 @@ uint64_t lane_spaces_due_us(const struct lane *lane)
     if (at->is_awake)
         return lane->now_us;
     due_us = lane_spaces_asked_due_us(at);
+    if (at->window_count > 0)
+        due_us = min_u64(due_us, space_windows_deadline(at->windows));
     LIST_FOREACH(node, &at->here)
     {
         const struct space_here *here = container_of(node, struct space_here, link);
 
         if (here->engine != NULL)
             due_us = min_u64(due_us, space_engine_deadline(here->engine));
-        if (here->is_forgotten)
+        if (here->is_forgotten || here->pieces[0].wanted != 0 || here->pieces[1].wanted != 0)
             due_us = min_u64(due_us, lane->now_us + LOOK_AGAIN_US);
     }
     return due_us;

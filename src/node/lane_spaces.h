@@ -19,6 +19,7 @@ struct space_piece {
     struct region_memory *memory; /* NULL: being made, or none */
     struct fabric_memory *at;     /* its registration; NULL: there is no fabric */
     bool is_making;
+    uint64_t wanted; /* bytes that are not asked for yet */
 };
 
 struct lane_spaces;
@@ -105,7 +106,7 @@ struct lane_spaces {
     uint64_t cuts;                         /* links that are to be broken */
     nigh_status cut_why[LIMIT_SPACE_SEATS];
     uint32_t window_count;
-    uint32_t remakes; /* of engines, ever */
+    uint32_t remakes; /* how often it has begun anew */
     struct list here;
     struct space_here *places[LIMIT_SPACES];
     uint64_t empty; /* places that were forgotten without ever having anything here */
@@ -152,6 +153,9 @@ void lane_space_replace(struct lane_spaces *at, struct space_here *here);
 struct space_engine *lane_space_find(void *context, uint32_t slot, uint32_t number, bool *may_write,
                                      nigh_status *why);
 void lane_space_broken(void *context, uint32_t slot);
+/* What is here of a space is lost, and nothing is held there any more: who has it open has to open it
+ * anew. */
+void lane_space_close_all(struct lane_spaces *at, uint64_t birth);
 /* Of the registry. */
 void lane_space_answered(void *context, uint32_t number, nigh_status status);
 /* True: something went on. */

@@ -43,7 +43,8 @@ struct region_memories {
     pthread_cond_t changed;
     struct list all, todo, ended;
     uint64_t bytes; /* of all that are not gone, */
-    uint32_t files; /* and how many of these are files */
+    uint32_t files; /* and how many of these are files, */
+    uint32_t going; /* or are on their way out */
     _Atomic uint32_t ended_count;
     /* The thread's: what pieces that are begun have not taken of the system yet, and what it said
      * that it has for small ones, and when. */
@@ -250,6 +251,7 @@ static void drop(struct region_memories *memories, struct piece *piece)
     list_remove(&piece->all_link);
     memories->bytes -= piece->memory.bytes;
     memories->files -= piece->takes_file;
+    memories->going -= piece->goes;
     free(piece);
 }
 
@@ -449,6 +451,7 @@ void region_memories_unmake(struct region_memories *memories, struct region_memo
 
     (void)pthread_mutex_lock(&memories->lock);
     piece->goes = true;
+    memories->going++;
     have_done(memories, piece);
     (void)pthread_mutex_unlock(&memories->lock);
 }
@@ -461,4 +464,14 @@ uint64_t region_memories_bytes(struct region_memories *memories)
     bytes = memories->bytes;
     (void)pthread_mutex_unlock(&memories->lock);
     return bytes;
+}
+
+bool region_memories_is_going(struct region_memories *memories)
+{
+    bool is_going;
+
+    (void)pthread_mutex_lock(&memories->lock);
+    is_going = memories->going > 0;
+    (void)pthread_mutex_unlock(&memories->lock);
+    return is_going;
 }

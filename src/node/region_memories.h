@@ -77,4 +77,7 @@ void region_memories_unmake(struct region_memories *memories, struct region_memo
 /* Of all pieces that are not gone. Any thread. */
 uint64_t region_memories_bytes(struct region_memories *memories);
 
+/* Whether something of it is on its way out, whose bytes count until it is gone. */
+bool region_memories_is_going(struct region_memories *memories);
+
 #endif

@@ -108,12 +108,17 @@ void space_allocator_clear(struct space_allocator *allocator, uint64_t first)
     allocator->used = first;
 }
 
-/* A run of that class, or a larger one, that is long enough. */
+/* Free runs that are looked at for one that is long enough, before a larger one is cut. */
+#define LOOKS 256u
+
+/* A run of that class, or a larger one, that is long enough: where there are many of that class,
+ * one of it may not be found, so that nobody can make this long. */
 static uint64_t find(const struct space_allocator *allocator, uint32_t blocks)
 {
-    uint32_t class = class_of(blocks);
+    uint32_t class = class_of(blocks), looks = 0;
 
-    for (uint32_t n = allocator->heads[class]; n != 0; n = allocator->next[n - 1]) {
+    for (uint32_t n = allocator->heads[class]; n != 0 && looks < LOOKS;
+         n = allocator->next[n - 1], looks++) {
         if (length_of(allocator, n - 1) >= blocks) {
             return n - 1;
         }

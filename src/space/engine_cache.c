@@ -328,6 +328,11 @@ static enum engine_tried try_here(struct space_engine *engine, uint32_t frame, s
     }
     if (op->kind == SPACE_OP_UNLOCK) {
         engine_settle(engine, frame);
+        if (!space_set_has(home->whole, (uint8_t)space_address_seat(at.block))) {
+            /* It is not heard any more; a term is to come, in which nothing is owed. */
+            at.line->owed = at.line->owed_whom = 0;
+            at.line->owed_frame = 0;
+        }
     } else if (at.line->state == SPACE_CACHE_SHARED && !is_read(op) &&
                home->asks >= engine->config.asks) {
         return TRIED_STARVES;

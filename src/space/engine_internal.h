@@ -270,6 +270,8 @@ void engine_job_answer(struct space_engine *engine, uint8_t seat, const struct s
 bool engine_jobs_turn(struct space_engine *engine);
 /* Whoever waits for its end does no more. */
 void engine_leave_job(struct space_engine *engine, struct space_op *op);
+/* A seat is down: its asks are nobody's, and its next ones another's. */
+void engine_forget_asker(struct space_engine *engine, uint8_t seat);
 void engine_end_jobs(struct space_engine *engine, nigh_status status);
 
 /* ---- engine_seats.c ------------------------------------------------------- */

@@ -71,7 +71,7 @@ static void step_ended(struct space_op *op, uint64_t now_us)
 
     (void)now_us;
     job->is_waiting = false;
-    job->at++;
+    job->at += op->status != NIGH_BUSY; /* there was no room for it to wait: once more */
     engine_wake(job->engine);
 }
 
@@ -243,6 +243,17 @@ void engine_leave_job(struct space_engine *engine, struct space_op *op)
 
         if (job->is_used && job->op == op) {
             job->op = NULL;
+            job->seat = SPACE_NOBODY;
+        }
+    }
+}
+
+void engine_forget_asker(struct space_engine *engine, uint8_t seat)
+{
+    for (uint32_t n = 0; n < LIMIT_SPACE_JOBS; n++) {
+        struct engine_job *job = &engine->jobs[n];
+
+        if (job->is_used && job->op == NULL && job->seat == seat) {
             job->seat = SPACE_NOBODY;
         }
     }

@@ -431,16 +431,19 @@ bool space_engine_begin(struct space_engine *engine, struct space_op *op, uint64
     if (op->status != NIGH_OK) {
         return true;
     }
+    if (op->deadline_us != UINT64_MAX && engine->timers.count == engine->timers.capacity) {
+        op->status = NIGH_BUSY; /* before anything of it was said */
+        return true;
+    }
     tried = start(engine, op);
     if (tried == TRIED_ENDED) {
         engine_wake(engine);
         return true;
     }
-    if (op->deadline_us != UINT64_MAX &&
-        timers_add(&engine->timers, &op->timer, op->deadline_us) != NIGH_OK) {
-        space_engine_give_up(engine, op);
-        op->status = NIGH_BUSY;
-        return true;
+    if (op->deadline_us != UINT64_MAX) {
+        nigh_status status = timers_add(&engine->timers, &op->timer, op->deadline_us);
+
+        NIGH_ASSERT(status == NIGH_OK);
     }
     engine_wake(engine);
     return false;

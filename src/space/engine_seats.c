@@ -52,6 +52,7 @@ void engine_seat_down(struct space_engine *engine, uint8_t number)
     engine->told &= ~space_bit(number);
     engine_drop_letters(engine, number);
     engine_end_far(engine, number);
+    engine_forget_asker(engine, number);
     /* What its home may have said, or heard, is lost: it begins a term. */
     seat->member.cache.is_open = false;
     for (uint8_t home = 0; home < SPACE_SEATS; home++) {

@@ -20,6 +20,12 @@ uint64_t space_name_id(const char *name, uint32_t name_bytes)
     return bytes_get_u64(id);
 }
 
+/* Of the two bits of somebody's rights: who may write maps the memory, and so reads it. */
+static bool is_right(uint32_t rights)
+{
+    return (rights & 3) != 2;
+}
+
 bool space_info_is_valid(const struct space_info *info)
 {
     uint32_t block = info->block_bytes;
@@ -29,7 +35,8 @@ bool space_info_is_valid(const struct space_info *info)
            block >= LIMIT_SPACE_BLOCK_MIN && block <= LIMIT_SPACE_BLOCK_BYTES &&
            (block & (block - 1)) == 0 && info->home_bytes >= 2 * (uint64_t)block &&
            info->home_bytes <= LIMIT_SPACE_HOME_BYTES && info->cache_bytes > 0 &&
-           info->cache_bytes <= LIMIT_SPACE_HOME_BYTES && info->home_bytes % block == 0;
+           info->cache_bytes <= LIMIT_SPACE_HOME_BYTES && info->home_bytes % block == 0 &&
+           is_right(info->mode) && is_right(info->mode >> 2);
 }
 
 /* ---- what is known -------------------------------------------------------- */

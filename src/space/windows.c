@@ -41,6 +41,7 @@ struct window {
 struct space_windows {
     struct space_windows_shell shell;
     uint32_t count, next;
+    uint32_t used; /* behind these there are none */
     struct window **windows;
     /* What a READ took, from the bytes of an op until its end, which is next. */
     uint64_t read[LIMIT_SPACE_BLOCK_BYTES / 8];
@@ -94,6 +95,7 @@ nigh_status space_windows_add(struct space_windows *windows, uint32_t session,
             space_consumer_init(&window->consumer, memory);
             list_init(&window->order);
             windows->windows[n] = window;
+            windows->used = max_u32(windows->used, n + 1);
             *out = n;
             return NIGH_OK;
         }
@@ -522,8 +524,8 @@ bool space_windows_turn(struct space_windows *windows, uint64_t now_us)
     bool more = false;
 
     windows->next++;
-    for (uint32_t n = 0; n < windows->count; n++) {
-        struct window *window = windows->windows[(windows->next + n) % windows->count];
+    for (uint32_t n = 0; n < windows->used; n++) {
+        struct window *window = windows->windows[(windows->next + n) % windows->used];
 
         if (window != NULL) {
             more |= serve(window, now_us);
@@ -534,7 +536,7 @@ bool space_windows_turn(struct space_windows *windows, uint64_t now_us)
 
 bool space_windows_has_work(const struct space_windows *windows)
 {
-    for (uint32_t n = 0; n < windows->count; n++) {
+    for (uint32_t n = 0; n < windows->used; n++) {
         const struct window *window = windows->windows[n];
 
         if (window != NULL && !window->is_broken &&
@@ -550,7 +552,7 @@ uint64_t space_windows_deadline(const struct space_windows *windows)
 {
     uint64_t first = UINT64_MAX;
 
-    for (uint32_t n = 0; n < windows->count; n++) {
+    for (uint32_t n = 0; n < windows->used; n++) {
         const struct window *window = windows->windows[n];
 
         for (const struct list_node *node = window == NULL ? NULL : window->order.head.next;
@@ -586,6 +588,9 @@ void space_windows_remove(struct space_windows *windows, uint32_t number, uint64
         }
     }
     windows->windows[number] = NULL;
+    while (windows->used > 0 && windows->windows[windows->used - 1] == NULL) {
+        windows->used--;
+    }
     free(window);
 }
 
@@ -618,7 +623,7 @@ static void leave_space(struct window *window, struct space_engine *engine, nigh
 void space_windows_let_go(struct space_windows *windows, uint32_t session,
                           struct space_engine *engine, nigh_status why, uint64_t now_us)
 {
-    for (uint32_t n = 0; n < windows->count; n++) {
+    for (uint32_t n = 0; n < windows->used; n++) {
         struct window *window = windows->windows[n];
 
         if (window != NULL && (session == UINT32_MAX || window->session == session)) {

@@ -273,7 +273,7 @@ static struct space_info info_of(const char *name)
                               .home_bytes = 65536,
                               .cache_bytes = 65536,
                               .block_bytes = 512,
-                              .mode = 6,
+                              .mode = 7,
                               .name_bytes = (uint32_t)strlen(name)};
 
     memcpy(info.name, name, info.name_bytes);
