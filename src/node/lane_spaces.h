@@ -153,8 +153,8 @@ void lane_space_replace(struct lane_spaces *at, struct space_here *here);
 struct space_engine *lane_space_find(void *context, uint32_t slot, uint32_t number, bool *may_write,
                                      nigh_status *why);
 void lane_space_broken(void *context, uint32_t slot);
-/* What is here of a space is lost, and nothing is held there any more: who has it open has to open it
- * anew. */
+/* What is here of a space is lost, and nothing is held there any more: who has it open has to open
+ * it anew. */
 void lane_space_close_all(struct lane_spaces *at, uint64_t birth);
 /* Of the registry. */
 void lane_space_answered(void *context, uint32_t number, nigh_status status);
