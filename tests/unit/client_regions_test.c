@@ -34,7 +34,7 @@ struct asked {
     _Atomic uint32_t count[SESSION_REGION_WHATS];
     struct session_sqe last[SESSION_REGION_WHATS];
     /* Under the node's lock: */
-    uint64_t number; /* of the last handle, or map */
+    _Atomic uint64_t number; /* of the last handle, or map */
     uint32_t kept[KEPT_MAX];
     uint32_t kept_count;
 };
