@@ -207,9 +207,9 @@ void litmus_cell_words(const struct litmus_cell *cell, char *words, uint32_t siz
 /* A column of what is printed: where a cell is counted. */
 static uint32_t column_of(const struct litmus_cell *cell)
 {
-    return cell->evicts                    ? LITMUS_MEMORIES + 1u
+    return cell->evicts                  ? LITMUS_MEMORIES + 1u
            : cell->place != LITMUS_APART ? LITMUS_MEMORIES
-                                           : (uint32_t)cell->memory;
+                                         : (uint32_t)cell->memory;
 }
 
 #define COLUMNS (LITMUS_MEMORIES + 2u)

@@ -139,8 +139,8 @@ struct litmus_cell {
     bool is_allowed;
     struct litmus_program program;
     const struct litmus_outcomes *allowed;
-    uint64_t rounds, weak;               /* the outcome that the row asks for */
-    bool seen[LITMUS_OUTCOMES];          /* of allowed */
+    uint64_t rounds, weak;      /* the outcome that the row asks for */
+    bool seen[LITMUS_OUTCOMES]; /* of allowed */
 };
 
 struct litmus_table {

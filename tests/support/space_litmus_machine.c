@@ -19,8 +19,8 @@ struct entry {
 };
 
 struct thread {
-    uint8_t at;    /* in its program */
-    uint8_t count; /* in its buffer */
+    uint8_t at;          /* in its program */
+    uint8_t count;       /* in its buffer */
     uint8_t unit, holds; /* what it holds: enum litmus_kind, or none */
     struct entry buffer[MACHINE_BUFFER];
 };
@@ -228,8 +228,7 @@ static bool lock(const struct machine *machine, struct state *state, uint32_t nu
     struct thread *thread = &state->threads[number];
     uint8_t unit = unit_of(machine, op->variable);
 
-    if (thread->count > 0 ||
-        is_kept_from(state, number, unit, op->kind == LITMUS_LOCK_WRITE)) {
+    if (thread->count > 0 || is_kept_from(state, number, unit, op->kind == LITMUS_LOCK_WRITE)) {
         return false;
     }
     thread->holds = op->kind;
@@ -286,8 +285,7 @@ static void note(struct machine *machine, const struct state *state)
 static bool has_ended(const struct machine *machine, const struct state *state)
 {
     for (uint32_t n = 0; n < machine->program->threads; n++) {
-        if (state->threads[n].count > 0 ||
-            state->threads[n].at < machine->program->counts[n]) {
+        if (state->threads[n].count > 0 || state->threads[n].at < machine->program->counts[n]) {
             return false;
         }
     }

@@ -8,23 +8,71 @@ enum {
     Z
 };
 
-#define W(variable, value)   {LITMUS_WRITE, variable, value}
-#define R(variable)          {LITMUS_READ, variable, 0}
-#define S                    {LITMUS_STORE_FENCE, 0, 0}
-#define F                    {LITMUS_FENCE, 0, 0}
-#define FLUSH                {LITMUS_FLUSH, 0, 0}
-#define PUT(variable, value) {LITMUS_PUT, variable, value}
-#define GET(variable)        {LITMUS_GET, variable, 0}
-#define ADD(variable, value) {LITMUS_ADD, variable, value}
-#define SWAP(variable, value) {LITMUS_EXCHANGE, variable, value}
-#define LOCK(variable)       {LITMUS_LOCK_WRITE, variable, 0}
-#define LOCK_READ(variable)  {LITMUS_LOCK_READ, variable, 0}
-#define UNLOCK(variable)     {LITMUS_UNLOCK, variable, 0}
-#define TELL                 {LITMUS_TELL, 0, 1}
-#define HEAR                 {LITMUS_HEAR, 0, 0}
+#define W(variable, value)            \
+    {                                 \
+        LITMUS_WRITE, variable, value \
+    }
+#define R(variable)              \
+    {                            \
+        LITMUS_READ, variable, 0 \
+    }
+#define S                        \
+    {                            \
+        LITMUS_STORE_FENCE, 0, 0 \
+    }
+#define F                  \
+    {                      \
+        LITMUS_FENCE, 0, 0 \
+    }
+#define FLUSH              \
+    {                      \
+        LITMUS_FLUSH, 0, 0 \
+    }
+#define PUT(variable, value)        \
+    {                               \
+        LITMUS_PUT, variable, value \
+    }
+#define GET(variable)           \
+    {                           \
+        LITMUS_GET, variable, 0 \
+    }
+#define ADD(variable, value)        \
+    {                               \
+        LITMUS_ADD, variable, value \
+    }
+#define SWAP(variable, value)            \
+    {                                    \
+        LITMUS_EXCHANGE, variable, value \
+    }
+#define LOCK(variable)                 \
+    {                                  \
+        LITMUS_LOCK_WRITE, variable, 0 \
+    }
+#define LOCK_READ(variable)           \
+    {                                 \
+        LITMUS_LOCK_READ, variable, 0 \
+    }
+#define UNLOCK(variable)           \
+    {                              \
+        LITMUS_UNLOCK, variable, 0 \
+    }
+#define TELL              \
+    {                     \
+        LITMUS_TELL, 0, 1 \
+    }
+#define HEAR              \
+    {                     \
+        LITMUS_HEAR, 0, 0 \
+    }
 
-#define SAW(thread, read, value) {1, thread, read, value}
-#define ENDS(variable, value)    {2, 0, variable, value}
+#define SAW(thread, read, value) \
+    {                            \
+        1, thread, read, value   \
+    }
+#define ENDS(variable, value) \
+    {                         \
+        2, 0, variable, value \
+    }
 
 /* clang-format off */
 const struct litmus_row litmus_rows[] = {
