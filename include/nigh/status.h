@@ -22,7 +22,7 @@ extern "C" {
     X(NIGH_INVALID, -1, "an argument is not valid")                                                \
     X(NIGH_NOT_FOUND, -2, "no such object, region, space, pool or node")                           \
     X(NIGH_EXISTS, -3,                                                                             \
-      "an object of this id, a region, space or service of this name exists already")              \
+      "an object of this id, a region, a space or a service of this name exists already")          \
     X(NIGH_NOT_SEALED, -4, "the object is not sealed yet")                                         \
     X(NIGH_IN_USE, -5, "the object is in use; the change takes effect at its last release")        \
     X(NIGH_OUT_OF_MEMORY, -6, "the node's memory is full and nothing in it may be evicted")        \

@@ -72,11 +72,6 @@ static void init_tables(struct space_engine *engine)
         engine->seats[seat].member.cache =
             (struct space_cache){.self = engine->config.self, .home = seat};
     }
-    for (uint32_t n = 0; n < LIMIT_SPACE_PLACES; n++) {
-        engine->places[n].next = n + 1 == LIMIT_SPACE_PLACES ? 0 : n + 2;
-        engine->atomics[n].next = n + 1 == LIMIT_SPACE_PLACES ? 0 : n + 2;
-    }
-    engine->places_free = engine->atomics_free = 1;
     list_init(&engine->starving);
     list_init(&engine->far);
     timers_init(&engine->timers, engine->timer_heap, LIMIT_SPACE_PLACES);
@@ -378,7 +373,7 @@ static bool are_lines_valid(const struct space_engine *engine)
             line->state == SPACE_CACHE_TO_SHARED || line->state == SPACE_CACHE_TO_DIRTY ||
             line->state == SPACE_CACHE_UPGRADING;
     }
-    for (uint32_t n = 0; n < LIMIT_SPACE_PLACES; n++) {
+    for (uint32_t n = 0; n < engine->places_new; n++) {
         const struct space_spot *place = &engine->places[n];
 
         if (place->address != 0) {

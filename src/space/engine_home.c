@@ -91,10 +91,14 @@ static bool keep_atomic(struct space_engine *engine, uint8_t seat, const struct 
     uint32_t *at = find_atomic(engine, engine_block(engine, wire->address), seat);
     uint32_t n = engine->atomics_free;
 
-    if (*at != 0 || n == 0) {
+    if (*at != 0 || (n == 0 && engine->atomics_new == LIMIT_SPACE_PLACES)) {
         return false;
     }
-    engine->atomics_free = engine->atomics[n - 1].next;
+    if (n != 0) {
+        engine->atomics_free = engine->atomics[n - 1].next;
+    } else {
+        n = ++engine->atomics_new;
+    }
     engine->atomics[n - 1] =
         (struct engine_atomic){.address = wire->address,
                                .operands = {wire->operands[0], wire->operands[1]},
@@ -118,10 +122,7 @@ static void drop_atomic(struct space_engine *engine, uint64_t block, uint8_t sea
 static void clear_atomics(struct space_engine *engine)
 {
     memset(engine->atomic_heads, 0, LIMIT_SPACE_PLACES * sizeof(uint32_t));
-    for (uint32_t n = 0; n < LIMIT_SPACE_PLACES; n++) {
-        engine->atomics[n].next = n == LIMIT_SPACE_PLACES - 1 ? 0 : n + 2;
-    }
-    engine->atomics_free = 1;
+    engine->atomics_free = engine->atomics_new = 0;
 }
 
 static _Atomic uint64_t *word_of(struct space_engine *engine, uint64_t number)
@@ -240,7 +241,7 @@ static uint8_t event_of(uint8_t kind)
     case SPACE_OP_LOCK_READ: return SPACE_HOME_LOCK_READ;
     case SPACE_OP_LOCK_WRITE: return SPACE_HOME_LOCK_WRITE;
     case SPACE_OP_UNLOCK: return SPACE_HOME_UNLOCK;
-    case SPACE_OP_FREE: return SPACE_HOME_FREE;
+    case OP_FREE_BLOCK: return SPACE_HOME_FREE;
     default: return SPACE_HOME_WRITE;
     }
 }

@@ -20,6 +20,9 @@ enum engine_op_state {
     OP_JOB      /* of this home: the same */
 };
 
+/* FREE of one block, which a job wants. */
+#define OP_FREE_BLOCK SPACE_OP_KINDS
+
 /* What came of trying. */
 enum engine_tried {
     TRIED_ENDED,
@@ -116,15 +119,15 @@ struct space_engine {
     uint32_t works_new;
     struct space_allocator allocator;
     struct engine_atomic *atomics;
-    uint32_t *atomic_heads, atomics_free;
+    uint32_t *atomic_heads, atomics_free, atomics_new; /* from there on they were nobody's yet */
     struct engine_job jobs[LIMIT_SPACE_JOBS];
-    uint32_t job_next;
+    uint32_t job_next, jobs_used;
 
     /* The cache. */
     struct space_line *lines; /* by frame */
 
     struct space_spot *places;
-    uint32_t *place_heads, places_free;
+    uint32_t *place_heads, places_free, places_new; /* likewise */
     struct list starving, far;
     bool is_paused; /* nobody here is served, and nothing shown */
     bool is_hungry; /* what starves may be tried again */
@@ -220,6 +223,8 @@ void engine_end_of_seats(struct space_engine *engine, uint64_t seats, nigh_statu
 void engine_end_far(struct space_engine *engine, uint8_t seat);
 /* Each place whose block is of that home is told ADOPT or OPEN. */
 void engine_tell_places(struct space_engine *engine, uint8_t home, uint8_t event);
+/* Which seat's home it is for. */
+uint8_t engine_seat_of(const struct space_engine *engine, const struct space_op *op);
 enum engine_tried engine_wait(struct space_engine *engine, struct space_op *op,
                               enum engine_tried tried);
 nigh_status engine_gone_status(uint8_t why);

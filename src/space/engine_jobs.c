@@ -46,6 +46,7 @@ static void end_job(struct space_engine *engine, struct engine_job *job, nigh_st
     uint64_t address = engine_address(engine, job->first);
 
     job->is_used = false;
+    engine->jobs_used--;
     if (op != NULL) {
         op->value = job->kind == SPACE_OP_ALLOC ? address : 0;
         engine_end_op(engine, op, status);
@@ -79,7 +80,7 @@ static bool free_block(struct space_engine *engine, struct engine_job *job)
 {
     enum engine_tried tried;
 
-    job->step = (struct space_op){.kind = SPACE_OP_FREE,
+    job->step = (struct space_op){.kind = OP_FREE_BLOCK,
                                   .address = engine_address(engine, job->first + job->at),
                                   .deadline_us = UINT64_MAX,
                                   .ended = step_ended};
@@ -130,7 +131,7 @@ bool engine_jobs_turn(struct space_engine *engine)
     uint32_t budget = LIMIT_SPACE_JOB_BLOCKS;
     bool more = false;
 
-    if (!engine->term.is_open) {
+    if (!engine->term.is_open || engine->jobs_used == 0) {
         return false;
     }
     for (uint32_t n = 0; n < LIMIT_SPACE_JOBS && budget > 0; n++) {
@@ -184,6 +185,7 @@ static nigh_status begin(struct space_engine *engine, const struct engine_job *a
         next.engine = engine;
         next.is_used = true;
         *job = next;
+        engine->jobs_used++;
         if (engine->term.is_open && job->op == NULL) {
             go_on(engine, job, &budget);
         }
@@ -202,7 +204,7 @@ static enum engine_tried ask_far(struct space_engine *engine, struct space_op *o
     };
 
     if (!engine->seats[home].is_met || !engine->seats[home].member.cache.is_open) {
-        return TRIED_STARVES;
+        return engine_wait(engine, op, TRIED_STARVES); /* until that home is open */
     }
     op->ticket = ++engine->ticket;
     wire.operands[0] = op->kind == SPACE_OP_ALLOC ? op->operands[0] : 0;
@@ -216,18 +218,17 @@ static enum engine_tried ask_far(struct space_engine *engine, struct space_op *o
 
 enum engine_tried engine_begin_job(struct space_engine *engine, struct space_op *op)
 {
-    uint64_t address = op->address == 0 ? engine->config.home.first : op->address;
-    uint8_t home = (uint8_t)space_address_seat(address);
+    uint8_t home = engine_seat_of(engine, op);
     struct engine_job asked = {.op = op, .kind = op->kind, .seat = home};
 
     if (home != engine->config.self) {
         return ask_far(engine, op, home);
     }
     if (engine->opened == 0) {
-        return TRIED_STARVES;
+        return engine_wait(engine, op, TRIED_STARVES);
     }
     op->state = OP_JOB;
-    op->status = begin(engine, &asked, address, op->operands[0]);
+    op->status = begin(engine, &asked, op->address, op->operands[0]);
     if (op->status != NIGH_OK) {
         op->state = OP_IDLE;
         return TRIED_ENDED;
@@ -274,7 +275,7 @@ void engine_job_message(struct space_engine *engine, uint8_t seat, const struct 
     nigh_status status = NIGH_INVALID;
 
     if (engine->opened == 0) {
-        status = NIGH_UNREACHABLE;
+        status = NIGH_UNREACHABLE; /* who asks knows that it is not open */
     } else if (asked.kind == SPACE_OP_ALLOC
                    ? wire->operands[0] > 0
                    : engine_is_address(engine, wire->address) &&

@@ -26,11 +26,15 @@ struct space_spot *engine_make_place(struct space_engine *engine, uint64_t block
     struct space_spot *place = engine_find_place(engine, block);
     uint32_t n = engine->places_free;
 
-    if (place != NULL || n == 0) {
+    if (place != NULL || (n == 0 && engine->places_new == LIMIT_SPACE_PLACES)) {
         return place;
     }
+    if (n == 0) {
+        n = ++engine->places_new;
+    } else {
+        engine->places_free = engine->places[n - 1].next;
+    }
     place = &engine->places[n - 1];
-    engine->places_free = place->next;
     *place = (struct space_spot){.address = block, .next = *head_of(engine, block)};
     list_init(&place->ops);
     *head_of(engine, block) = n;
@@ -205,22 +209,25 @@ enum engine_tried engine_wait(struct space_engine *engine, struct space_op *op,
 
 static bool is_block_op(const struct space_op *op)
 {
-    return op->kind < SPACE_OP_ALLOC;
+    return op->kind < SPACE_OP_ALLOC || op->kind == OP_FREE_BLOCK;
 }
 
-/* ENDED; else it waits where it has to. */
-static enum engine_tried begin(struct space_engine *engine, struct space_op *op)
+/* ENDED, or it waits where it has to. */
+static enum engine_tried start(struct space_engine *engine, struct space_op *op)
 {
-    enum engine_tried tried = engine->is_paused && op->kind != SPACE_OP_UNLOCK ? TRIED_STARVES
-                              : is_block_op(op)                                ? try_op(engine, op)
-                                                : engine_begin_job(engine, op);
+    enum engine_tried tried;
 
-    return tried == TRIED_STARVES || (tried == TRIED_WAITS && is_block_op(op))
-               ? engine_wait(engine, op, tried)
-               : tried;
+    if (engine->is_paused && op->kind != SPACE_OP_UNLOCK) {
+        return engine_wait(engine, op, TRIED_STARVES);
+    }
+    if (!is_block_op(op)) {
+        return engine_begin_job(engine, op);
+    }
+    tried = try_op(engine, op);
+    return tried == TRIED_ENDED ? tried : engine_wait(engine, op, tried);
 }
 
-/* One that waited; true: it waits on. */
+/* One that waited. */
 static void try_one(struct space_engine *engine, struct space_op *op)
 {
     struct space_spot *place = op->place;
@@ -234,7 +241,7 @@ static void try_one(struct space_engine *engine, struct space_op *op)
     list_remove(&op->node);
     engine->stats.waiting--;
     op->place = NULL;
-    tried = begin(engine, op);
+    tried = start(engine, op);
     if (tried == TRIED_ENDED) {
         engine_end_op(engine, op, op->status);
     }
@@ -306,6 +313,13 @@ void engine_expire(struct space_engine *engine)
 
 /* ---- all of a home -------------------------------------------------------- */
 
+uint8_t engine_seat_of(const struct space_engine *engine, const struct space_op *op)
+{
+    bool is_anywhere = op->kind == SPACE_OP_ALLOC && op->address == 0;
+
+    return is_anywhere ? engine->config.self : (uint8_t)space_address_seat(op->address);
+}
+
 static void end_listed(struct space_engine *engine, struct list *list, uint64_t seats,
                        nigh_status status)
 {
@@ -317,7 +331,7 @@ static void end_listed(struct space_engine *engine, struct list *list, uint64_t 
 
         list_remove(&op->node);
         list_push_back(list, &op->node);
-        if ((space_bit((uint8_t)space_address_seat(op->address)) & seats) != 0) {
+        if ((space_bit(engine_seat_of(engine, op)) & seats) != 0) {
             engine_end_op(engine, op, status);
         }
     }
@@ -327,7 +341,7 @@ void engine_end_of_seats(struct space_engine *engine, uint64_t seats, nigh_statu
 {
     end_listed(engine, &engine->starving, seats, status);
     end_listed(engine, &engine->far, seats, status);
-    for (uint32_t n = 0; n < LIMIT_SPACE_PLACES; n++) {
+    for (uint32_t n = 0; n < engine->places_new; n++) {
         struct space_spot *place = &engine->places[n];
 
         if (place->address != 0 &&
@@ -345,7 +359,7 @@ void engine_end_far(struct space_engine *engine, uint8_t seat)
 
 void engine_tell_places(struct space_engine *engine, uint8_t home, uint8_t event)
 {
-    for (uint32_t n = 0; n < LIMIT_SPACE_PLACES; n++) {
+    for (uint32_t n = 0; n < engine->places_new; n++) {
         struct space_spot *place = &engine->places[n];
 
         if (place->address != 0 && space_address_seat(place->address) == home) {
@@ -387,9 +401,6 @@ static bool is_valid(const struct space_engine *engine, const struct space_op *o
 /* Whether it has no business here, and why. */
 static nigh_status look_at(const struct space_engine *engine, const struct space_op *op)
 {
-    uint64_t address =
-        op->kind == SPACE_OP_ALLOC && op->address == 0 ? engine->config.home.first : op->address;
-
     if (engine->has_ended) {
         return NIGH_CLOSED;
     }
@@ -400,7 +411,7 @@ static nigh_status look_at(const struct space_engine *engine, const struct space
         return NIGH_NO_QUORUM;
     }
     if (engine->has_members && op->kind != SPACE_OP_UNLOCK &&
-        !space_set_has(engine->members, (uint8_t)space_address_seat(address))) {
+        !space_set_has(engine->members, engine_seat_of(engine, op))) {
         return NIGH_PEER_LOST;
     }
     return NIGH_OK;
@@ -420,7 +431,7 @@ bool space_engine_begin(struct space_engine *engine, struct space_op *op, uint64
     if (op->status != NIGH_OK) {
         return true;
     }
-    tried = begin(engine, op);
+    tried = start(engine, op);
     if (tried == TRIED_ENDED) {
         engine_wake(engine);
         return true;

@@ -28,7 +28,7 @@ static struct wish {
     bool is_used;
 } wishes[OPS];
 
-static _Alignas(4096) uint8_t home_memory[2 * 4096], cache_memory[3 * 4096];
+static _Alignas(4096) uint8_t home_memory[3 * 4096], cache_memory[3 * 4096];
 
 static bool is_full;
 

@@ -32,7 +32,7 @@ static void run(const struct world_rules *rules, uint64_t seed)
 
 static void run_all(struct world_rules rules, const char *name)
 {
-    uint64_t first = support_seed(), end_us = support_now_us() + support_budget_ms(0) * 1000 / 8;
+    uint64_t first = support_seed(), end_us = support_now_us() + support_budget_ms(0) * 1000 / 6;
     uint64_t count = seeds(LEAST_SEEDS), done = 0;
     static struct world sums;
 
@@ -117,12 +117,29 @@ static void blocks_are_freed(void **state)
             "frees");
 }
 
+static void all_at_once(void **state)
+{
+    (void)state;
+    run_all((struct world_rules){.clients = 3,
+                                 .events = 30000,
+                                 .locks = true,
+                                 .frees = true,
+                                 .breaks = true,
+                                 .crashes = true,
+                                 .kills = true,
+                                 .timeouts = true,
+                                 .busy = true,
+                                 .asks = 3,
+                                 .letters = 24},
+            "all");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nodes_share_a_space), cmocka_unit_test(clients_hold_and_die),
         cmocka_unit_test(links_break),         cmocka_unit_test(nodes_crash),
-        cmocka_unit_test(blocks_are_freed),
+        cmocka_unit_test(blocks_are_freed),    cmocka_unit_test(all_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -808,6 +808,18 @@ static void note_read(struct world *world, struct world_client *client, uint64_t
           "a read is of no write that was the last while it went on");
 }
 
+/* All that it wrote to the block that it asked for. */
+static bool has_written(struct world_client *client)
+{
+    for (uint32_t n = 0; n < client->pending; n++) {
+        if (client->writes[n].address == client->address &&
+            !space_producer_is_done(&client->producer, client->writes[n].ticket)) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static void note_answer(struct world *world, struct world_node *node, struct world_client *client)
 {
     uint64_t value = 0, bytes = 0;
@@ -816,6 +828,8 @@ static void note_answer(struct world *world, struct world_node *node, struct wor
     struct world_block *block = &world->blocks[client->block];
 
     client->state = CLIENT_IDLE;
+    claim(world, status != NIGH_OK || client->kind > SPACE_RECORD_SWAP || has_written(client),
+          "what a thread asks passes what it wrote before");
     if (client->kind != SPACE_RECORD_ALLOC && client->kind != SPACE_RECORD_FLUSH &&
         block->address != client->address) {
         return; /* another block has its place here since */

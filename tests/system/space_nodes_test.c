@@ -235,7 +235,7 @@ static void what_one_writes_all_see(void **state)
 
 /* ---- words, locks --------------------------------------------------------- */
 
-#define ADDS    400u
+#define ADDS    120u
 #define THREADS 2u /* of a node */
 
 /* What a thread does; it tells how that ended. */
@@ -402,6 +402,38 @@ static void a_node_that_is_killed_costs_what_it_had(void **state)
     end_world(&world);
 }
 
+/* Others went on without it: it has nothing of what it had, and takes part all the same. */
+static void a_node_that_stood_still_comes_back_with_nothing(void **state)
+{
+    struct world world;
+    nigh_space *spaces[NODES];
+    nigh_space_address word, lost;
+    nigh_status status = NIGH_OK;
+    uint64_t value = 7;
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "still", spaces);
+    word = alloc_at(&world, 0, spaces[0], 512, 0);
+    lost = alloc_at(&world, 0, spaces[0], 512, 2);
+    write_all(&world, 0, spaces[0], word, &value, sizeof value);
+    write_all(&world, 2, spaces[2], lost, &value, sizeof value);
+    assert_int_equal(get(&world, 2, spaces[2], word), 7);
+    assert_int_equal(kill(world.node[2].pid, SIGSTOP), 0);
+    value = 8;
+    write_all(&world, 1, spaces[1], word, &value, sizeof value);
+    assert_int_equal(read_word(spaces[0], lost, &value), NIGH_PEER_LOST);
+    assert_int_equal(kill(world.node[2].pid, SIGCONT), 0);
+    assert_true(SUPPORT_WAIT((status = read_word(spaces[2], word, &value)) == NIGH_OK && value == 8,
+                             20000));
+    assert_int_equal(read_word(spaces[2], lost, &value), NIGH_PEER_LOST);
+    lost = alloc_at(&world, 0, spaces[0], 512, 2);
+    value = 9;
+    write_all(&world, 2, spaces[2], lost, &value, sizeof value);
+    assert_int_equal(get(&world, 1, spaces[1], lost), 9);
+    end_world(&world);
+}
+
 struct holder {
     const struct world *world;
     nigh_space_address word;
@@ -541,6 +573,136 @@ static void more_than_a_node_has_room_for_is_made_nowhere(void **state)
     end_world(&world);
 }
 
+/* ---- who may what --------------------------------------------------------- */
+
+#define OWNER    61001u
+#define STRANGER 61003u
+
+struct user {
+    const struct world *world;
+    uint32_t node, uid;
+    nigh_status (*body)(nigh_client *client);
+};
+
+/* A process of another user, which tells how what it did ended. */
+static int be_user(void *argument)
+{
+    const struct user *user = argument;
+    nigh_client_options options = {.struct_size = sizeof options,
+                                   .socket_path = user->world->node[user->node].socket};
+    nigh_client *client = NULL;
+    nigh_status status;
+
+    if (setgid(user->uid) != 0 || setuid(user->uid) != 0) {
+        return 1;
+    }
+    status = nigh_client_open(&options, &client);
+    if (status == NIGH_OK) {
+        status = user->body(client);
+        nigh_client_close(client);
+    }
+    return -(int)status;
+}
+
+static nigh_status as_user(const struct world *world, uint32_t node, uint32_t uid,
+                           nigh_status (*body)(nigh_client *client))
+{
+    struct user user = {.world = world, .node = node, .uid = uid, .body = body};
+
+    return (nigh_status)-support_join(support_fork(be_user, &user), 60000);
+}
+
+static nigh_status open_and_close(nigh_client *client, const char *name, uint32_t access)
+{
+    nigh_space *space = NULL;
+    nigh_status status = nigh_space_open(client, name, access, WAIT_US, &space);
+
+    nigh_space_close(space);
+    return status;
+}
+
+static nigh_status create_two(nigh_client *client)
+{
+    nigh_space_spec spec = {.struct_size = sizeof spec, .name = "own", .home_size = MIB};
+    nigh_space *space = NULL;
+    nigh_status status = nigh_space_create(client, &spec, WAIT_US, &space);
+
+    nigh_space_close(space);
+    if (status != NIGH_OK) {
+        return status;
+    }
+    space = NULL;
+    spec.name = "open";
+    spec.other_access = NIGH_SPACE_READ;
+    status = nigh_space_create(client, &spec, WAIT_US, &space);
+    nigh_space_close(space);
+    return status;
+}
+
+static nigh_status read_own(nigh_client *client)
+{
+    return open_and_close(client, "own", NIGH_SPACE_READ);
+}
+
+static nigh_status write_own(nigh_client *client)
+{
+    return open_and_close(client, "own", NIGH_SPACE_ALL);
+}
+
+static nigh_status read_open(nigh_client *client)
+{
+    return open_and_close(client, "open", NIGH_SPACE_READ);
+}
+
+static nigh_status write_open(nigh_client *client)
+{
+    return open_and_close(client, "open", NIGH_SPACE_WRITE);
+}
+
+/* What a handle to read says of bytes to write is not believed. */
+static nigh_status alloc_open(nigh_client *client)
+{
+    nigh_space_address address;
+    nigh_space *space = NULL;
+    nigh_status status = nigh_space_open(client, "open", NIGH_SPACE_READ, WAIT_US, &space);
+
+    if (status == NIGH_OK) {
+        status = nigh_space_alloc(space, 64, 0, WAIT_US, &address);
+    }
+    nigh_space_close(space);
+    return status;
+}
+
+static nigh_status delete_open(nigh_client *client)
+{
+    return nigh_space_delete(client, "open", WAIT_US);
+}
+
+static void who_may_what_is_so_on_all_nodes(void **state)
+{
+    struct world world;
+
+    (void)state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    assert_int_equal(chmod(support_dir(), 0711), 0);
+    begin_world(&world, NODES);
+    assert_int_equal(as_user(&world, 0, OWNER, create_two), NIGH_OK);
+    for (uint32_t n = 0; n < NODES; n++) {
+        assert_int_equal(as_user(&world, n, OWNER, write_own), NIGH_OK);
+        assert_int_equal(as_user(&world, n, STRANGER, read_own), NIGH_DENIED);
+        assert_int_equal(as_user(&world, n, STRANGER, read_open), NIGH_OK);
+        assert_int_equal(as_user(&world, n, STRANGER, write_open), NIGH_DENIED);
+        assert_int_equal(as_user(&world, n, STRANGER, alloc_open), NIGH_DENIED);
+        assert_int_equal(as_user(&world, n, STRANGER, delete_open), NIGH_DENIED);
+        assert_int_equal(open_and_close(world.client[n], "own", NIGH_SPACE_ALL), NIGH_OK);
+    }
+    assert_int_equal(as_user(&world, 1, OWNER, delete_open), NIGH_OK);
+    assert_int_equal(as_user(&world, 2, STRANGER, read_open), NIGH_NOT_FOUND);
+    end_world(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -549,9 +711,11 @@ int main(void)
         cmocka_unit_test(what_all_add_to_is_exact),
         cmocka_unit_test(locks_exclude),
         cmocka_unit_test(a_node_that_is_killed_costs_what_it_had),
+        cmocka_unit_test(a_node_that_stood_still_comes_back_with_nothing),
         cmocka_unit_test(a_client_that_holds_a_lock_lets_go_when_it_is_killed),
         cmocka_unit_test(what_is_deleted_is_gone_everywhere),
         cmocka_unit_test(more_than_a_node_has_room_for_is_made_nowhere),
+        cmocka_unit_test(who_may_what_is_so_on_all_nodes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -69,7 +69,7 @@ static struct space_engine *engine;
 static struct space_send sends[SENDS];
 static uint32_t sent;
 static bool is_full;
-static _Alignas(4096) uint8_t home_memory[2 * 4096], cache_memory[3 * 4096];
+static _Alignas(4096) uint8_t home_memory[3 * 4096], cache_memory[3 * 4096];
 
 static bool note_send(void *context, const struct space_send *send)
 {

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows of a lane, on the engine of a node that is alone: what clients may, and what ends them.
+ */
+#include "support/support.h"
+
+#include <string.h>
+
+#include "base/check.h"
+#include "memory/space_record.h"
+#include "space/windows.h"
+
+#define BYTES  64u
+#define NUMBER 3u /* what sessions call the space */
+
+static struct space_engine *engine;
+static struct space_windows *windows;
+static struct space_window memories[2];
+static struct space_producer producers[2];
+static struct space_mapped mapped;
+static uint32_t numbers[2];
+static bool may_write, is_open;
+static uint32_t broken;
+static uint64_t block, now_us;
+static _Alignas(4096) uint8_t home_memory[3 * 4096], cache_memory[3 * 4096];
+
+static bool no_send(void *context, const struct space_send *send)
+{
+    (void)context;
+    (void)send;
+    return false;
+}
+
+static void no_cut(void *context, uint8_t seat, nigh_status why)
+{
+    (void)context;
+    (void)seat;
+    (void)why;
+}
+
+static struct space_engine *find(void *context, uint32_t session, uint32_t space, bool *writes,
+                                 nigh_status *why)
+{
+    *why = NIGH_CLOSED;
+    (void)context;
+    (void)session;
+    *writes = may_write;
+    return space == NUMBER && is_open ? engine : NULL;
+}
+
+static void note_broken(void *context, uint32_t session)
+{
+    (void)context;
+    broken = session;
+}
+
+static void turn(void)
+{
+    for (uint32_t n = 0; n < 4; n++) {
+        (void)space_engine_turn(engine, now_us);
+        (void)space_windows_turn(windows, now_us);
+    }
+}
+
+static void ask(uint32_t who, enum space_record_kind kind, uint64_t address, uint64_t timeout_us)
+{
+    uint64_t operands[2] = {8, 0};
+    uint32_t length = kind == SPACE_RECORD_READ || space_kind_is_atomic(kind) ? 8 : 0;
+
+    assert_true(
+        space_producer_ask(&producers[who], kind, &mapped, address, length, operands, timeout_us));
+    turn();
+}
+
+static nigh_status answer(uint32_t who, uint64_t *value)
+{
+    uint64_t bytes;
+
+    assert_true(space_producer_is_answered(&producers[who]));
+    return space_producer_answer(&producers[who], value, &bytes, 8);
+}
+
+static nigh_status ask_now(uint32_t who, enum space_record_kind kind, uint64_t address)
+{
+    uint64_t value;
+
+    ask(who, kind, address, UINT64_MAX);
+    return answer(who, &value);
+}
+
+static void put(uint32_t who, uint64_t address)
+{
+    uint64_t value = 5, ticket;
+
+    assert_true(space_producer_write(&producers[who], &mapped, address, &value, 8, &ticket));
+    turn();
+}
+
+static void begin(void)
+{
+    struct space_windows_shell shell = {NULL, find, note_broken};
+    struct space_engine_config config = {
+        .space = 1,
+        .birth = 1,
+        .life = 9,
+        .home_memory = home_memory,
+        .cache_memory = cache_memory,
+        .shell = {.send = no_send, .cut = no_cut},
+    };
+
+    memset(home_memory, 0, sizeof(home_memory));
+    memset(cache_memory, 0, sizeof(cache_memory));
+    memset(memories, 0, sizeof(memories));
+    may_write = is_open = true;
+    broken = 0;
+    now_us = 1;
+    space_view_make_home(home_memory, 8, BYTES, space_address_of_life(0, 1, 8 * BYTES),
+                         &config.home);
+    space_view_make_cache(cache_memory, 1, BYTES, &config.cache);
+    mapped = (struct space_mapped){config.cache, config.home, NUMBER};
+    assert_int_equal(space_engine_create(&config, &engine), NIGH_OK);
+    space_engine_members(engine, 1, now_us);
+    assert_int_equal(space_windows_create(2, &shell, &windows), NIGH_OK);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(space_windows_add(windows, 10 + n, &memories[n], &numbers[n]), NIGH_OK);
+        space_producer_init(&producers[n], &memories[n]);
+    }
+    ask(0, SPACE_RECORD_ALLOC, 0, UINT64_MAX);
+    assert_int_equal(answer(0, &block), NIGH_OK);
+}
+
+static void end(void)
+{
+    assert_true(space_engine_is_valid(engine));
+    for (uint32_t n = 0; n < 2; n++) {
+        space_windows_remove(windows, numbers[n], now_us);
+    }
+    space_windows_destroy(windows);
+    space_engine_end(engine, NIGH_CLOSED);
+    space_engine_destroy(engine);
+}
+
+static void who_may_only_read_writes_nothing(void **state)
+{
+    nigh_status status = NIGH_OK;
+    uint64_t address = 0;
+
+    (void)state;
+    begin();
+    may_write = false;
+    assert_int_equal(ask_now(0, SPACE_RECORD_READ, block), NIGH_OK);
+    assert_int_equal(ask_now(0, SPACE_RECORD_LOCK_READ, block), NIGH_OK);
+    assert_int_equal(ask_now(0, SPACE_RECORD_ADD, block), NIGH_DENIED);
+    assert_int_equal(ask_now(0, SPACE_RECORD_LOCK_WRITE, block), NIGH_DENIED);
+    assert_int_equal(ask_now(0, SPACE_RECORD_ALLOC, 0), NIGH_DENIED);
+    assert_int_equal(ask_now(0, SPACE_RECORD_FREE, block), NIGH_DENIED);
+    put(0, block);
+    assert_int_equal(ask_now(0, SPACE_RECORD_FLUSH, 0), NIGH_OK);
+    assert_int_equal(space_producer_failures(&producers[0], &status, &address), 1);
+    assert_int_equal(status, NIGH_DENIED);
+    assert_int_equal(address, block);
+    end();
+}
+
+static void addresses_of_nobody_are_told_so(void **state)
+{
+    (void)state;
+    begin();
+    assert_int_equal(ask_now(0, SPACE_RECORD_READ, 0), NIGH_INVALID);
+    assert_int_equal(ask_now(0, SPACE_RECORD_READ, block + 60), NIGH_INVALID);
+    assert_int_equal(ask_now(0, SPACE_RECORD_ADD, block + 4), NIGH_INVALID);
+    assert_int_equal(ask_now(0, SPACE_RECORD_READ, block + 8 * BYTES), NIGH_PEER_LOST);
+    assert_int_equal(ask_now(0, SPACE_RECORD_READ, block + BYTES), NIGH_NOT_FOUND);
+    assert_int_equal(ask_now(0, SPACE_RECORD_READ, space_address_first(5)), NIGH_PEER_LOST);
+    assert_int_equal(ask_now(0, SPACE_RECORD_READ, UINT64_MAX - 63), NIGH_INVALID);
+    assert_int_equal(ask_now(0, SPACE_RECORD_FREE, block + 8), NIGH_INVALID);
+    assert_int_equal(ask_now(0, SPACE_RECORD_FREE, block + BYTES), NIGH_INVALID);
+    assert_int_equal(ask_now(0, SPACE_RECORD_FREE, block), NIGH_OK);
+    assert_int_equal(ask_now(0, SPACE_RECORD_FREE, block), NIGH_INVALID);
+    assert_int_equal(ask_now(0, SPACE_RECORD_READ, block), NIGH_NOT_FOUND);
+    is_open = false;
+    assert_int_equal(ask_now(0, SPACE_RECORD_READ, block), NIGH_CLOSED);
+    end();
+}
+
+static void what_is_held_is_let_go_with_the_window(void **state)
+{
+    uint64_t value;
+
+    (void)state;
+    begin();
+    assert_int_equal(ask_now(0, SPACE_RECORD_LOCK_WRITE, block), NIGH_OK);
+    assert_int_equal(space_windows_holds(windows, numbers[0]), 1);
+    assert_int_equal(ask_now(0, SPACE_RECORD_LOCK_READ, block), NIGH_INVALID);
+    assert_int_equal(ask_now(0, SPACE_RECORD_ADD, block), NIGH_OK);
+    assert_int_equal(ask_now(0, SPACE_RECORD_FREE, block), NIGH_INVALID);
+    assert_int_equal(ask_now(1, SPACE_RECORD_TRY_LOCK_READ, block), NIGH_BUSY);
+    ask(1, SPACE_RECORD_READ, block, UINT64_MAX);
+    assert_false(space_producer_is_answered(&producers[1]));
+    space_windows_remove(windows, numbers[0], now_us);
+    turn();
+    assert_int_equal(answer(1, &value), NIGH_OK);
+    memset(&memories[0], 0, sizeof(memories[0]));
+    assert_int_equal(space_windows_add(windows, 10, &memories[0], &numbers[0]), NIGH_OK);
+    end();
+}
+
+static void who_says_what_cannot_be_is_ended(void **state)
+{
+    (void)state;
+    begin();
+    shared_store_relaxed(&memories[1].tail.value, 3);
+    assert_true(space_windows_has_work(windows));
+    turn();
+    assert_int_equal(broken, 11);
+    assert_false(space_windows_has_work(windows));
+    end();
+}
+
+static void what_is_held_back_has_its_time_too(void **state)
+{
+    uint64_t value;
+
+    (void)state;
+    begin();
+    assert_int_equal(ask_now(0, SPACE_RECORD_LOCK_WRITE, block), NIGH_OK);
+    put(1, block); /* waits, and what comes behind it, too */
+    ask(1, SPACE_RECORD_FLUSH, 0, 50);
+    assert_false(space_producer_is_answered(&producers[1]));
+    assert_int_equal(space_windows_deadline(windows), 51);
+    now_us = 51;
+    turn();
+    assert_int_equal(answer(1, &value), NIGH_TIMEOUT);
+    space_windows_let_go(windows, UINT32_MAX, engine, NIGH_CLOSED, now_us);
+    turn();
+    assert_int_equal(space_windows_holds(windows, numbers[0]), 0);
+    end();
+}
+
+static void what_a_window_does_not_hold_it_does_not_let_go(void **state)
+{
+    nigh_status status = NIGH_OK;
+    uint64_t address;
+
+    (void)state;
+    begin();
+    assert_int_equal(ask_now(0, SPACE_RECORD_LOCK_READ, block), NIGH_OK);
+    assert_true(space_producer_say(&producers[1], SPACE_RECORD_UNLOCK, &mapped, block));
+    assert_int_equal(ask_now(1, SPACE_RECORD_FLUSH, 0), NIGH_OK);
+    assert_int_equal(space_producer_failures(&producers[1], &status, &address), 1);
+    assert_int_equal(status, NIGH_INVALID);
+    assert_int_equal(ask_now(1, SPACE_RECORD_TRY_LOCK_WRITE, block), NIGH_BUSY);
+    put(0, block); /* it holds it to read */
+    assert_int_equal(ask_now(0, SPACE_RECORD_FLUSH, 0), NIGH_OK);
+    assert_int_equal(space_producer_failures(&producers[0], &status, &address), 1);
+    assert_true(space_producer_say(&producers[0], SPACE_RECORD_UNLOCK, &mapped, block));
+    turn();
+    assert_int_equal(ask_now(1, SPACE_RECORD_TRY_LOCK_WRITE, block), NIGH_OK);
+    end();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_may_only_read_writes_nothing),
+        cmocka_unit_test(addresses_of_nobody_are_told_so),
+        cmocka_unit_test(what_is_held_is_let_go_with_the_window),
+        cmocka_unit_test(who_says_what_cannot_be_is_ended),
+        cmocka_unit_test(what_is_held_back_has_its_time_too),
+        cmocka_unit_test(what_a_window_does_not_hold_it_does_not_let_go),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
