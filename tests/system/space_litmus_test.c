@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Litmus tests of spaces, end to end (docs/spaces.md, "The order of a thread"): threads that use
+ * the public interface, clients of three nighds that are each other's peers, over TCP, or in a
+ * guest that has RDMA devices (RDMA_GUEST_HOSTS) over these. What comes out is what may, always.
+ *
+ * A batch is some rounds of a cell, side by side, each in words of its own: threads go through them
+ * one after the other, none far ahead of the others. NIGH_BUDGET_SECONDS says for how long;
+ * NIGH_LITMUS=GLOB takes the tests of such names alone.
+ */
+#include <fnmatch.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "nigh/space.h"
+#include "support/node_fixture.h"
+#include "support/space_litmus.h"
+
+#define WAIT_US  UINT64_C(20000000)
+#define NODES    3u
+#define BLOCK    64u
+#define ROUNDS   32u /* of a batch */
+#define FILLERS  16u /* blocks of each home that evict others */
+#define SPACES   2u  /* with caches in which all has room, and with such of one set of frames */
+#define LAG_US   100u
+#define TAG_BITS 8u /* below these of a word: what the program wrote; above them: in which batch \
+                     */
+
+struct world {
+    struct node_fixture node[NODES];
+    nigh_client *client[NODES];
+    nigh_space *spaces[SPACES][NODES];
+    nigh_space_address blocks[SPACES][NODES][ROUNDS * LITMUS_VARIABLES];
+    nigh_space_address fillers[SPACES][NODES * FILLERS];
+    char members[128], key[108], state[NODES][108], rank[NODES][12];
+};
+
+/* Of a batch: what all threads of it know. */
+struct batch {
+    const struct litmus_cell *cell;
+    uint64_t number;
+    nigh_space_address addresses[ROUNDS][LITMUS_VARIABLES];
+    _Atomic uint32_t told[ROUNDS];
+    const nigh_space_address *fillers; /* NULL: nothing is evicted */
+    _Atomic bool is_over;              /* no more batches */
+};
+
+struct worker {
+    pthread_t thread;
+    uint32_t number;
+    uint64_t random;
+    nigh_space *space; /* NULL: it has no part in the batch */
+    _Atomic uint32_t round;
+    uint64_t outcomes[ROUNDS];
+    nigh_status status; /* the first that was not well */
+    bool is_odd;        /* it saw what nobody wrote */
+};
+
+static struct world world;
+static struct batch batch;
+static struct worker workers[LITMUS_THREADS];
+static pthread_barrier_t begun, ended;
+
+/* ---- nodes ---------------------------------------------------------------- */
+
+static void put_members(void)
+{
+    const char *hosts = getenv("RDMA_GUEST_HOSTS");
+    size_t length = 0;
+
+    for (uint32_t n = 0; n < NODES; n++) {
+        const char *host = hosts != NULL ? hosts : "127.0.0.1";
+
+        length +=
+            (size_t)snprintf(world.members + length, sizeof world.members - length, "%s%.*s:%d",
+                             n > 0 ? "," : "", (int)strcspn(host, " "), host, support_port());
+        if (hosts != NULL) {
+            hosts += strcspn(hosts, " ");
+            hosts += *hosts == ' ';
+        }
+    }
+}
+
+static void start_node(uint32_t n)
+{
+    const char *flags[] = {"--lanes",
+                           "1",
+                           "--space-memory",
+                           "16M",
+                           "--join",
+                           world.members,
+                           "--member",
+                           world.rank[n],
+                           "--cluster-key",
+                           world.key,
+                           "--state",
+                           world.state[n],
+                           "--fabric",
+                           getenv("RDMA_GUEST_HOSTS") != NULL ? "verbs" : "tcp",
+                           NULL};
+    nigh_client_options options = {.struct_size = sizeof options};
+
+    node_fixture_start(&world.node[n], "32M", flags);
+    options.socket_path = world.node[n].socket;
+    assert_int_equal(nigh_client_open(&options, &world.client[n]), NIGH_OK);
+}
+
+static void claim(uint32_t n, nigh_status status)
+{
+    if (status != NIGH_OK) {
+        char why[256];
+
+        nigh_client_error(world.client[n], why, sizeof why);
+        fail_msg("%s: %s", nigh_status_name(status), why);
+    }
+}
+
+static nigh_space_address alloc(uint32_t which, uint32_t home)
+{
+    nigh_space_address address = 0;
+
+    claim(0,
+          nigh_space_alloc(world.spaces[which][0], BLOCK, NIGH_SPACE_ON(home), WAIT_US, &address));
+    return address;
+}
+
+static void make_space(uint32_t which, const char *name, uint64_t cache_size)
+{
+    nigh_space_spec spec = {.struct_size = sizeof spec,
+                            .name = name,
+                            .home_size = 64 * 1024,
+                            .cache_size = cache_size,
+                            .block_size = BLOCK};
+
+    claim(0, nigh_space_create(world.client[0], &spec, WAIT_US, &world.spaces[which][0]));
+    for (uint32_t n = 1; n < NODES; n++) {
+        claim(n, nigh_space_open(world.client[n], name, NIGH_SPACE_ALL, WAIT_US,
+                                 &world.spaces[which][n]));
+    }
+    for (uint32_t home = 0; home < NODES; home++) {
+        for (uint32_t n = 0; n < ROUNDS * LITMUS_VARIABLES; n++) {
+            world.blocks[which][home][n] = alloc(which, home);
+        }
+        for (uint32_t n = 0; n < FILLERS; n++) {
+            world.fillers[which][home * FILLERS + n] = alloc(which, home);
+        }
+    }
+}
+
+static void begin_world(void)
+{
+    support_path(world.key, sizeof world.key, "key");
+    support_put_file(support_dir(), "/key",
+                     "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n");
+    assert_int_equal(chmod(world.key, 0600), 0);
+    put_members();
+    for (uint32_t n = 0; n < NODES; n++) {
+        char name[32];
+
+        snprintf(name, sizeof name, "state-%u", n);
+        support_path(world.state[n], sizeof world.state[n], name);
+        snprintf(world.rank[n], sizeof world.rank[n], "%u", n);
+        start_node(n);
+    }
+    make_space(0, "roomy", 64 * 1024);
+    make_space(1, "tight", BLOCK);
+}
+
+static void end_world(void)
+{
+    for (uint32_t n = 0; n < NODES; n++) {
+        nigh_client_close(world.client[n]);
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
+        node_fixture_stop(&world.node[n]);
+    }
+}
+
+/* ---- a thread ------------------------------------------------------------- */
+
+static void fail_worker(struct worker *worker, nigh_status status)
+{
+    if (worker->status == NIGH_OK) {
+        worker->status = status;
+    }
+}
+
+/* A word as the program wrote it. */
+static bool value_of(uint64_t word, uint64_t *value)
+{
+    *value = word & ((1u << TAG_BITS) - 1);
+    return *value < 16 && (word >> TAG_BITS == 0 || word >> TAG_BITS == batch.number);
+}
+
+static nigh_status do_op(nigh_space *space, const struct litmus_op *op, uint32_t round,
+                         uint64_t *word)
+{
+    nigh_space_address at = batch.addresses[round][op->variable];
+    uint64_t written = batch.number << TAG_BITS | op->value;
+
+    switch (op->kind) {
+    case LITMUS_WRITE: return nigh_space_write(space, at, &written, sizeof written, WAIT_US);
+    case LITMUS_READ: return nigh_space_read(space, at, word, sizeof *word, WAIT_US);
+    case LITMUS_PUT: return nigh_space_put(space, at, written, WAIT_US);
+    case LITMUS_GET: return nigh_space_get(space, at, WAIT_US, word);
+    case LITMUS_STORE_FENCE: return nigh_space_store_fence(space, WAIT_US);
+    case LITMUS_FENCE: return nigh_space_fence(space, WAIT_US);
+    case LITMUS_FLUSH: return nigh_space_flush(space, WAIT_US, NULL);
+    case LITMUS_ADD: return nigh_space_fetch_add(space, at, op->value, WAIT_US, word);
+    case LITMUS_EXCHANGE: return nigh_space_exchange(space, at, written, WAIT_US, word);
+    case LITMUS_LOCK_READ: return nigh_space_lock_read(space, at, WAIT_US);
+    case LITMUS_LOCK_WRITE: return nigh_space_lock_write(space, at, WAIT_US);
+    case LITMUS_UNLOCK: return nigh_space_unlock(space, at, WAIT_US);
+    case LITMUS_TELL: batch.told[round] = 1; return NIGH_OK;
+    default: *word = batch.told[round]; return NIGH_OK;
+    }
+}
+
+/* Sometimes something comes between two ops: a block that evicts another, or time. */
+static void dawdle(struct worker *worker)
+{
+    uint64_t what = support_random(&worker->random), word;
+
+    if (batch.fillers != NULL && what % 3 == 0) {
+        fail_worker(worker,
+                    nigh_space_read(worker->space, batch.fillers[what / 3 % (NODES * FILLERS)],
+                                    &word, sizeof word, WAIT_US));
+    } else if (what % 16 == 1) {
+        sched_yield();
+    }
+}
+
+static void run_round(struct worker *worker, uint32_t round)
+{
+    const struct litmus_program *program = &batch.cell->program;
+    uint32_t read = 0;
+
+    worker->outcomes[round] = 0;
+    for (uint32_t n = 0; n < program->counts[worker->number]; n++) {
+        const struct litmus_op *op = &program->ops[worker->number][n];
+        uint64_t word = 0, value = 0;
+
+        fail_worker(worker, do_op(worker->space, op, round, &word));
+        if (litmus_is_read(op->kind)) {
+            worker->is_odd |= !value_of(word, &value);
+            worker->outcomes[round] |= litmus_saw(program, worker->number, read++, value);
+        }
+        dawdle(worker);
+    }
+}
+
+/* Until all are at a round, or for a moment: so that they meet there. */
+static void meet(struct worker *worker, uint32_t round)
+{
+    uint64_t until_us = support_now_us() + LAG_US;
+    uint32_t others = 0;
+
+    atomic_store(&worker->round, round);
+    while (others < batch.cell->program.threads && support_now_us() < until_us) {
+        others = 0;
+        for (uint32_t n = 0; n < batch.cell->program.threads; n++) {
+            others += atomic_load(&workers[n].round) >= round;
+        }
+        sched_yield();
+    }
+}
+
+static void *work(void *argument)
+{
+    struct worker *worker = argument;
+
+    for (;;) {
+        pthread_barrier_wait(&begun);
+        if (batch.is_over) {
+            return NULL;
+        }
+        if (worker->space != NULL) {
+            for (uint32_t round = 0; round < ROUNDS; round++) {
+                meet(worker, round);
+                run_round(worker, round);
+            }
+            fail_worker(worker, nigh_space_flush(worker->space, WAIT_US, NULL));
+        }
+        pthread_barrier_wait(&ended);
+    }
+}
+
+/* ---- a batch -------------------------------------------------------------- */
+
+static uint32_t node_of(const struct litmus_cell *cell, uint32_t home, uint32_t first, uint32_t n)
+{
+    switch (cell->place) {
+    case LITMUS_APART: return (first + n) % NODES;
+    case LITMUS_AT_HOME: return home;
+    default: return (home + NODES - 1) % NODES;
+    }
+}
+
+static void place(const struct litmus_cell *cell, uint64_t *seed)
+{
+    uint32_t which = cell->evicts ? 1 : 0;
+    uint32_t home = (uint32_t)(support_random(seed) % NODES);
+    uint32_t first = (uint32_t)(support_random(seed) % NODES);
+
+    batch.cell = cell;
+    batch.number++;
+    batch.fillers = cell->evicts ? world.fillers[which] : NULL;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        for (uint32_t n = 0; n < LITMUS_VARIABLES; n++) {
+            uint32_t at = cell->memory == LITMUS_HOMES ? (home + n) % NODES : home;
+
+            batch.addresses[round][n] =
+                cell->memory == LITMUS_A_BLOCK
+                    ? world.blocks[which][at][round * LITMUS_VARIABLES] + 8 * n
+                    : world.blocks[which][at][round * LITMUS_VARIABLES + n];
+        }
+        batch.told[round] = 0;
+    }
+    for (uint32_t n = 0; n < LITMUS_THREADS; n++) {
+        workers[n].space =
+            n < cell->program.threads ? world.spaces[which][node_of(cell, home, first, n)] : NULL;
+        workers[n].round = 0;
+    }
+}
+
+/* All words are 0: each variable of one node alone, or of all that have read it since. */
+static void set_up(uint64_t *seed)
+{
+    nigh_space *const *spaces = world.spaces[batch.cell->evicts ? 1 : 0];
+
+    for (uint32_t n = 0; n < LITMUS_VARIABLES; n++) {
+        uint32_t owner = (uint32_t)(support_random(seed) % NODES);
+        uint64_t readers = support_random(seed) % 2 == 0 ? 0 : support_random(seed), word = 0;
+
+        for (uint32_t round = 0; round < ROUNDS; round++) {
+            claim(owner, nigh_space_write(spaces[owner], batch.addresses[round][n], &word,
+                                          sizeof word, WAIT_US));
+        }
+        claim(owner, nigh_space_flush(spaces[owner], WAIT_US, NULL));
+        for (uint32_t round = 0; round < ROUNDS * NODES; round++) {
+            uint32_t node = round % NODES;
+
+            if ((readers >> node & 1) != 0) {
+                claim(node, nigh_space_read(spaces[node], batch.addresses[round / NODES][n], &word,
+                                            sizeof word, WAIT_US));
+                assert_int_equal(word, 0);
+            }
+        }
+    }
+}
+
+/* What a variable is at the end, by one node and, now and then, by all. */
+static uint64_t end_of(uint32_t round, uint32_t variable, uint64_t *seed)
+{
+    nigh_space *const *spaces = world.spaces[batch.cell->evicts ? 1 : 0];
+    uint32_t first = (uint32_t)(support_random(seed) % NODES);
+    uint32_t count = support_random(seed) % 8 == 0 ? NODES : 1;
+    uint64_t word = 0, other, value = 0;
+
+    for (uint32_t n = 0; n < count; n++) {
+        uint32_t node = (first + n) % NODES;
+
+        claim(node, nigh_space_read(spaces[node], batch.addresses[round][variable], &other,
+                                    sizeof other, WAIT_US));
+        word = n == 0 ? other : word;
+        assert_int_equal(other, word);
+    }
+    assert_true(value_of(word, &value));
+    return value;
+}
+
+/* What a round came to, unless no such thing may be. */
+static void judge(struct litmus_cell *cell, uint32_t round, uint64_t *seed)
+{
+    uint64_t outcome = 0;
+
+    for (uint32_t n = 0; n < cell->program.threads; n++) {
+        outcome |= workers[n].outcomes[round];
+    }
+    for (uint32_t n = 0; n < LITMUS_VARIABLES; n++) {
+        outcome |= litmus_ends(n, end_of(round, n, seed));
+    }
+    if (!litmus_note(cell, outcome)) {
+        char words[128], came[128];
+
+        litmus_cell_words(cell, words, sizeof words);
+        litmus_words(&cell->program, outcome, came, sizeof came);
+        fail_msg("%s: forbidden: %s", words, came);
+    }
+}
+
+static void run_batch(struct litmus_cell *cell, uint64_t *seed)
+{
+    place(cell, seed);
+    set_up(seed);
+    pthread_barrier_wait(&begun);
+    pthread_barrier_wait(&ended);
+    for (uint32_t n = 0; n < cell->program.threads; n++) {
+        char words[128];
+
+        litmus_cell_words(cell, words, sizeof words);
+        if (workers[n].status != NIGH_OK || workers[n].is_odd) {
+            fail_msg("%s: thread %u: %s%s", words, n, nigh_status_name(workers[n].status),
+                     workers[n].is_odd ? ", and it read what nobody wrote" : "");
+        }
+    }
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        judge(cell, round, seed);
+    }
+}
+
+/* ---- all of them ---------------------------------------------------------- */
+
+static void start_workers(uint64_t seed)
+{
+    assert_int_equal(pthread_barrier_init(&begun, NULL, LITMUS_THREADS + 1), 0);
+    assert_int_equal(pthread_barrier_init(&ended, NULL, LITMUS_THREADS + 1), 0);
+    for (uint32_t n = 0; n < LITMUS_THREADS; n++) {
+        workers[n].number = n;
+        workers[n].random = seed + n + 1;
+        assert_int_equal(pthread_create(&workers[n].thread, NULL, work, &workers[n]), 0);
+    }
+}
+
+static void stop_workers(void)
+{
+    batch.is_over = true;
+    pthread_barrier_wait(&begun);
+    for (uint32_t n = 0; n < LITMUS_THREADS; n++) {
+        assert_int_equal(pthread_join(workers[n].thread, NULL), 0);
+    }
+}
+
+static bool is_wanted(const struct litmus_cell *cell)
+{
+    const char *names = getenv("NIGH_LITMUS");
+
+    return names == NULL || fnmatch(names, cell->row->name, 0) == 0;
+}
+
+/* A prime's steps lead to each cell once: what is cut off at the end of the time is some of each
+ * test. */
+#define STRIDE 1009u
+
+static void what_comes_out_may(void **state)
+{
+    uint64_t seed = support_seed() | 1;
+    uint64_t end_us = support_now_us() + support_budget_ms(1000) * 1000;
+    struct litmus_table table;
+
+    (void)state;
+    litmus_table_make(&table);
+    assert_true(table.count % STRIDE != 0);
+    begin_world();
+    start_workers(seed);
+    for (uint64_t n = 0; n < table.count || support_now_us() < end_us; n++) {
+        struct litmus_cell *cell = &table.cells[n * STRIDE % table.count];
+
+        if (is_wanted(cell)) {
+            run_batch(cell, &seed);
+        }
+    }
+    stop_workers();
+    litmus_print(&table);
+    end_world();
+    litmus_table_free(&table);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_comes_out_may),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
