@@ -506,10 +506,17 @@ static void set_up_word(struct litmus_world *world, const struct litmus_cell *ce
     }
 }
 
+/* All that it said is carried out. */
+static bool is_empty(struct litmus_world *world, struct space_producer *producer)
+{
+    claim(world, space_producer_look(producer), "a node says what cannot be");
+    return producer->head == producer->tail;
+}
+
 static bool is_done(struct litmus_world *world)
 {
     for (uint32_t n = 0; n < world->cell->program.threads; n++) {
-        if (!has_ended(world, n) || !space_producer_is_empty(&world->threads[n].client->producer)) {
+        if (!has_ended(world, n) || !is_empty(world, &world->threads[n].client->producer)) {
             return false;
         }
     }
