@@ -88,6 +88,15 @@ static nigh_status call(nigh_client *client, const char *name, const char *numbe
     return status;
 }
 
+static void usage(FILE *to)
+{
+    fprintf(to, "usage: example-counter_service serve [COUNT]\n"
+                "       example-counter_service add NAME NUMBER\n"
+                "Serves counters, for COUNT requests or until it is ended; or adds NUMBER to\n"
+                "the counter NAME, at any node of the cluster that is served. At the node\n"
+                "$NIGH_SOCKET.\n");
+}
+
 int main(int argc, char **argv)
 {
     nigh_client_options options = {.struct_size = sizeof options};
@@ -95,8 +104,12 @@ int main(int argc, char **argv)
     nigh_status status;
     int serves = argc > 1 && strcmp(argv[1], "serve") == 0;
 
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        usage(stdout);
+        return 0;
+    }
     if (!serves && (argc != 4 || strcmp(argv[1], "add") != 0)) {
-        fprintf(stderr, "usage: counter_service serve [COUNT] | add NAME NUMBER\n");
+        usage(stderr);
         return 2;
     }
     if (nigh_client_open(&options, &client) != NIGH_OK) {

@@ -10,6 +10,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <nigh/nigh.h>
 
@@ -29,6 +30,13 @@ static nigh_status serve(nigh_service *service, unsigned long count)
     return status;
 }
 
+static void usage(FILE *to)
+{
+    fprintf(to, "usage: example-echo_service [NAME [COUNT]]\n"
+                "Serves NAME (default echo), and answers COUNT requests, or each until it is\n"
+                "ended, with their own bytes. At the node $NIGH_SOCKET.\n");
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "echo";
@@ -38,6 +46,10 @@ int main(int argc, char **argv)
     nigh_client *client;
     nigh_status status;
 
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        usage(stdout);
+        return 0;
+    }
     if (nigh_client_open(&options, &client) != NIGH_OK) {
         fprintf(stderr, "echo_service: %s\n", nigh_open_error());
         return 1;

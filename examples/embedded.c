@@ -14,6 +14,13 @@
 #include <nigh/nigh.h>
 #include <nigh/node.h>
 
+static void usage(FILE *to)
+{
+    fprintf(to, "usage: example-embedded [SOCKET]\n"
+                "Starts a node in this process, and puts an object into it and gets it. With\n"
+                "SOCKET others may attach there, until standard input ends.\n");
+}
+
 int main(int argc, char **argv)
 {
     nigh_node_options options = {.struct_size = sizeof options,
@@ -26,6 +33,10 @@ int main(int argc, char **argv)
     nigh_id id;
     int failed = 1;
 
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        usage(stdout);
+        return 0;
+    }
     if (nigh_node_start(&options, &node) != NIGH_OK) {
         fprintf(stderr, "embedded: %s\n", nigh_node_start_error());
         return 1;

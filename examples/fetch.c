@@ -160,6 +160,14 @@ static bool take_wait(int *argc, char ***argv, unsigned *wait_s)
     return true;
 }
 
+static void usage(FILE *to)
+{
+    fprintf(to, "usage: example-fetch [--wait SECONDS] SOCKET FILE...\n"
+                "Gets the objects that have the files' paths for names, from the node SOCKET,\n"
+                "compares each with its file, and prints what that took. It waits for one\n"
+                "SECONDS (default 10).\n");
+}
+
 int main(int argc, char **argv)
 {
     nigh_client_options options = {.struct_size = sizeof options, .name = "fetch"};
@@ -167,8 +175,12 @@ int main(int argc, char **argv)
     unsigned wait_s = WAIT_S;
     int wrong = 0;
 
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        usage(stdout);
+        return 0;
+    }
     if (!take_wait(&argc, &argv, &wait_s) || argc < 3) {
-        fprintf(stderr, "usage: example-fetch [--wait SECONDS] SOCKET FILE...\n");
+        usage(stderr);
         return 2;
     }
     options.socket_path = argv[1];

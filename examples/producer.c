@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <nigh/nigh.h>
 
@@ -54,12 +55,24 @@ static unsigned parse(const char *name, const char *text, unsigned least, unsign
     return (unsigned)number;
 }
 
+static void usage(FILE *to)
+{
+    fprintf(to, "usage: example-producer [COUNT [PERIOD_MS]]\n"
+                "Makes COUNT frames of numbers (default 10), one every PERIOD_MS (default 100),\n"
+                "and seals them as frame/0, frame/1, ... At the node $NIGH_SOCKET.\n");
+}
+
 int main(int argc, char **argv)
 {
-    unsigned count = argc > 1 ? parse("COUNT", argv[1], 1, FRAMES_MAX) : 10;
-    unsigned period_ms = argc > 2 ? parse("PERIOD_MS", argv[2], 0, PERIOD_MAX_MS) : 100;
+    unsigned count, period_ms;
     nigh_client *client;
 
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        usage(stdout);
+        return 0;
+    }
+    count = argc > 1 ? parse("COUNT", argv[1], 1, FRAMES_MAX) : 10;
+    period_ms = argc > 2 ? parse("PERIOD_MS", argv[2], 0, PERIOD_MAX_MS) : 100;
     if (nigh_client_open(NULL, &client) != NIGH_OK) {
         fprintf(stderr, "producer: %s\n", nigh_open_error());
         return 1;

@@ -125,6 +125,15 @@ static unsigned parse(const char *name, const char *text, unsigned least, unsign
     return (unsigned)number;
 }
 
+static void usage(FILE *to)
+{
+    fprintf(to, "usage: example-region_donated NAME [COUNT [PERIOD_MS]]\n"
+                "       example-region_donated --watch NAME\n"
+                "Makes memory of this process the region NAME, and stores in it COUNT times\n"
+                "(default 100), once every PERIOD_MS (default 100), how often it has; --watch\n"
+                "reads that. At the node $NIGH_SOCKET.\n");
+}
+
 int main(int argc, char **argv)
 {
     int watches = argc > 1 && strcmp(argv[1], "--watch") == 0;
@@ -135,9 +144,12 @@ int main(int argc, char **argv)
     nigh_status status;
     char text[512];
 
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        usage(stdout);
+        return 0;
+    }
     if (name[0] == '\0' || name[0] == '-' || argc > (watches ? 3 : 4)) {
-        fprintf(stderr, "usage: example-region_donated NAME [COUNT [PERIOD_MS]]\n"
-                        "       example-region_donated --watch NAME\n");
+        usage(stderr);
         return 2;
     }
     if (nigh_client_open(NULL, &client) != NIGH_OK) {

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <nigh/nigh.h>
 
@@ -71,18 +72,31 @@ static unsigned parse_count(const char *text)
     return (unsigned)number;
 }
 
+static void usage(FILE *to)
+{
+    fprintf(to, "usage: example-region_mapped NAME [COUNT]\n"
+                "Adds 1 COUNT times (default 1000) to the word of the region NAME, in place:\n"
+                "the region is mapped, and made where there is none of this name. At the node\n"
+                "$NIGH_SOCKET.\n");
+}
+
 int main(int argc, char **argv)
 {
-    unsigned times = argc > 2 ? parse_count(argv[2]) : 1000;
+    unsigned times;
     nigh_region *region = NULL;
     nigh_client *client;
     nigh_status status;
     char text[512];
 
-    if (argc < 2 || argc > 3) {
-        fprintf(stderr, "usage: example-region_mapped NAME [COUNT]\n");
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        usage(stdout);
+        return 0;
+    }
+    if (argc < 2 || argc > 3 || argv[1][0] == '-') {
+        usage(stderr);
         return 2;
     }
+    times = argc > 2 ? parse_count(argv[2]) : 1000;
     if (nigh_client_open(NULL, &client) != NIGH_OK) {
         fprintf(stderr, "mapped: %s\n", nigh_open_error());
         return 1;

@@ -258,16 +258,28 @@ static bool all_end_well(pid_t *pids, int count)
     return well;
 }
 
+static void usage(FILE *to)
+{
+    fprintf(to,
+            "usage: example-share SOCKET READERS FILE...\n"
+            "Puts the files, up to %d, as objects into the node SOCKET; READERS processes,\n"
+            "up to %d, read them where they lie, and check every byte. Prints what that\n"
+            "took.\n",
+            FILES_MAX, READERS_MAX);
+}
+
 int main(int argc, char **argv)
 {
     int readers = argc > 3 ? atoi(argv[2]) : 0, files = argc - 3, wrong = 0;
     pid_t pids[READERS_MAX + 1] = {0};
     size_t shared_bytes = sizeof(struct finding) * FILES_MAX * (READERS_MAX + 1);
 
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        usage(stdout);
+        return 0;
+    }
     if (argc < 4 || readers < 1 || readers > READERS_MAX || files > FILES_MAX) {
-        fprintf(stderr,
-                "usage: example-share SOCKET READERS FILE...   (1 to %d readers, up to %d files)\n",
-                READERS_MAX, FILES_MAX);
+        usage(stderr);
         return 2;
     }
     findings = mmap(NULL, shared_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -9,6 +9,7 @@
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <nigh/nigh.h>
 
@@ -56,13 +57,25 @@ static unsigned parse_count(const char *text)
     return (unsigned)count;
 }
 
+static void usage(FILE *to)
+{
+    fprintf(to, "usage: example-subscriber [COUNT]\n"
+                "Prints COUNT events of the objects of the pool; without it, until it is ended.\n"
+                "At the node $NIGH_SOCKET.\n");
+}
+
 int main(int argc, char **argv)
 {
-    unsigned count = argc > 1 ? parse_count(argv[1]) : 0;
     nigh_client_options options = {.struct_size = sizeof options, .flags = NIGH_OPEN_READ_ONLY};
     nigh_client *client;
     nigh_status status;
+    unsigned count;
 
+    if (argc > 1 && strcmp(argv[1], "--help") == 0) {
+        usage(stdout);
+        return 0;
+    }
+    count = argc > 1 ? parse_count(argv[1]) : 0;
     if (nigh_client_open(&options, &client) != NIGH_OK) {
         fprintf(stderr, "subscriber: %s\n", nigh_open_error());
         return 1;

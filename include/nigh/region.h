@@ -92,13 +92,14 @@ typedef struct nigh_region_spec {
 
 /*
  * Creates a region, its bytes zero, owned by the client's uid, and opens it for all. NIGH_EXISTS;
- * NIGH_INVALID: a name, size or rank that cannot be; NIGH_LIMIT: more than NIGH_REGION_CHUNKS, or
- * regions of a node; NIGH_OUT_OF_MEMORY: a node has not so much left of its --region-memory;
- * NIGH_PEER_LOST: a node that was to have some is not there; NIGH_NO_QUORUM; NIGH_BUSY: the members
- * have just changed, and the region may be there or not; NIGH_TIMEOUT: likewise; NIGH_DENIED: the
- * client was opened read-only; NIGH_NOT_FOUND: another has freed it
- * already, or NEAR: there is no such region; NIGH_UNSUPPORTED: an older node, or one of a cluster
- * that keeps no state.
+ * NIGH_INVALID: a name or size that cannot be, or a rank beyond those that the cluster has (nighd
+ * --ranks: where it is not said, twice as many as its list names, and at least 8); NIGH_LIMIT: more
+ * than NIGH_REGION_CHUNKS, or regions of a node; NIGH_OUT_OF_MEMORY: a node has not so much left of
+ * its --region-memory; NIGH_PEER_LOST: a node that was to have some is not there, or nobody has
+ * that rank now; NIGH_NO_QUORUM; NIGH_BUSY: the members have just changed, and the region may be
+ * there or not; NIGH_TIMEOUT: likewise; NIGH_DENIED: the client was opened read-only;
+ * NIGH_NOT_FOUND: another has freed it already, or NEAR: there is no such region; NIGH_UNSUPPORTED:
+ * an older node, or one of a cluster that keeps no state.
  */
 NIGH_API nigh_status nigh_region_create(nigh_client *client, const nigh_region_spec *spec,
                                         uint64_t timeout_us, nigh_region **region);
@@ -331,10 +332,11 @@ typedef enum nigh_region_mode {
  * of each node in turn, and readers do not pass a writer that waits.
  *
  * A lock that others wait for is handed on when its holder lets go, its process ends or its node
- * dies; and `term_us` after somebody began to wait (0: not for that), though the holder stand
- * still. Then all that is done with the handle ends NIGH_LOCK_LOST, and what was written with it
- * has landed, or never will: nobody who was only paused writes after the next has the lock. The
- * region is open for as long as one of its handles is.
+ * dies; and its holder loses it `term_us` after somebody began to wait (0: not for that), though it
+ * stand still, and though that one has given up meanwhile: what was asked for once is not taken
+ * back. Then all that is done with the handle ends NIGH_LOCK_LOST, and what was written with it has
+ * landed, or never will: nobody who was only paused writes after the next has the lock. The region
+ * is open for as long as one of its handles is.
  *
  * NIGH_TIMEOUT: with a timeout of 0 always, though nobody have it: a lock asks its home;
  * NIGH_DENIED: the handle was not opened for what the mode takes; NIGH_NOT_FOUND: the
@@ -347,10 +349,11 @@ NIGH_API nigh_status nigh_region_lock(nigh_region *region, uint64_t number, nigh
                                       uint64_t term_us, uint64_t timeout_us, nigh_region **held);
 
 /* Lets go, and closes the handle, whatever is returned but NIGH_INVALID (it is none that
- * nigh_region_lock gave, and stays open): nothing of it is under way. NIGH_LOCK_LOST: it was handed
- * on before; NIGH_CLOSED: it went with a connection; NIGH_TIMEOUT: the node says nothing for
- * seconds, and lets go when it goes on; if all that time 248 submissions of the client were under
- * way at it, it is told so as soon as something else is done with the client. */
+ * nigh_region_lock gave, and stays open): nothing of it is under way. NIGH_LOCK_LOST: its term was
+ * over before, as others had asked for it, or the region was freed; NIGH_CLOSED: it went with a
+ * connection; NIGH_TIMEOUT: the node says nothing for seconds, and lets go when it goes on; if all
+ * that time 248 submissions of the client were under way at it, it is told so as soon as something
+ * else is done with the client. */
 NIGH_API nigh_status nigh_region_unlock(nigh_region *held);
 
 /*
@@ -405,9 +408,11 @@ typedef enum nigh_region_whose {
 /*
  * Gives rights, and takes some; in this order where both say one. When it has returned NIGH_OK what
  * was taken is over, also for handles that are open, and what they began does not land afterwards,
- * however long a node stood still. `user`: a uid, for NIGH_REGION_USER. NIGH_DENIED: no master;
- * NIGH_INVALID: no such rights, the owner's, or `user` is -1, which nobody is; NIGH_LIMIT: 16 users
- * have rights of their own.
+ * however long a node stood still. A handle stays open, though nothing is left of its rights: data,
+ * locks and changes are refused (NIGH_DENIED), and it tells still what the region is like
+ * (nigh_region_stat; and events, that its size changed, or that it was freed). `user`: a uid, for
+ * NIGH_REGION_USER. NIGH_DENIED: no master; NIGH_INVALID: no such rights, the owner's, or `user` is
+ * -1, which nobody is; NIGH_LIMIT: 16 users have rights of their own.
  *
  * This and what follows: NIGH_NOT_FOUND: it was freed; NIGH_OVERLOADED: 8 changes of it wait;
  * NIGH_NO_QUORUM, NIGH_BUSY, NIGH_TIMEOUT, NIGH_PEER_LOST: it may have happened.
@@ -421,8 +426,9 @@ NIGH_API nigh_status nigh_region_resize(nigh_region *region, uint64_t size, nigh
                                         uint32_t rank, uint64_t timeout_us);
 
 /* Moves a chunk to another node; reads and writes of it wait for as long as the copy takes, and go
- * on there. NIGH_EXISTS: it is there already; NIGH_OUT_OF_MEMORY: that node has no room; NIGH_BUSY:
- * also that a client has it mapped. */
+ * on there. NIGH_INVALID, NIGH_PEER_LOST: of the rank, as of nigh_region_create; NIGH_EXISTS: the
+ * chunk is there already; NIGH_OUT_OF_MEMORY: that node has no room; NIGH_BUSY: also that a client
+ * has it mapped. */
 NIGH_API nigh_status nigh_region_move(nigh_region *region, uint32_t chunk, uint32_t rank,
                                       uint64_t timeout_us);
 

@@ -52,7 +52,7 @@ extern "C" {
     X(NIGH_STALE, -29, "the group of nodes changed, or what is mapped is not the region's now")    \
     X(NIGH_LEAVING, -30, "the node is about to leave its cluster, and takes nothing new")          \
     X(NIGH_OVERLOADED, -31, "too many calls wait already, here or at the service; try again")      \
-    X(NIGH_LOCK_LOST, -32, "the lock was handed on: nothing more is written under it")             \
+    X(NIGH_LOCK_LOST, -32, "the lock is lost: nothing more is written under it")                   \
     X(NIGH_ELSEWHERE, -33, "what is asked for lies at another node")
 
 typedef enum nigh_status {

@@ -51,4 +51,13 @@ static inline uint64_t clock_deadline_us(uint64_t now_us, uint64_t timeout_us)
     return timeout_us > UINT64_MAX - now_us ? UINT64_MAX : now_us + timeout_us;
 }
 
+/* What is left until then; of one that never ends UINT64_MAX. */
+static inline uint64_t clock_left_us(uint64_t now_us, uint64_t deadline_us)
+{
+    if (deadline_us == UINT64_MAX) {
+        return UINT64_MAX;
+    }
+    return deadline_us > now_us ? deadline_us - now_us : 0;
+}
+
 #endif

@@ -201,6 +201,17 @@ static int take_number(const struct cli *cli, const char *option, uint32_t most,
     return CLI_OK;
 }
 
+static int take_size(const struct cli *cli, uint32_t most, uint32_t *size)
+{
+    uint64_t value;
+
+    if (bytes_parse_size(optarg, &value) != NIGH_OK || value == 0 || value > most) {
+        return cli_usage(cli, "--size takes a size from 1 to %u, such as 4096 or 16K", most);
+    }
+    *size = (uint32_t)value;
+    return CLI_OK;
+}
+
 struct bench {
     bool offer, is_withdrawn;
     const char *node;
@@ -216,7 +227,7 @@ static int take_own(const struct cli *cli, int option, struct bench *bench)
     case 'n': bench->node = optarg; return CLI_OK;
     case 'S': bench->rpc.serve = true; return CLI_OK;
     case 'a': return take_number(cli, "--at-once", BENCH_RPC_AT_ONCE, &bench->rpc.at_once);
-    default: return take_number(cli, "--size", BENCH_REGION_MOST, &bench->size);
+    default: return take_size(cli, BENCH_REGION_MOST, &bench->size);
     }
 }
 
@@ -227,7 +238,7 @@ static int run_rpc(struct cli *cli, const struct bench *bench)
     rpc.node = bench->node;
     rpc.size = bench->size;
     if (rpc.size > BENCH_RPC_MOST) {
-        return cli_usage(cli, "rpc: --size takes a number from 1 to %u", BENCH_RPC_MOST);
+        return cli_usage(cli, "rpc: --size takes a size from 1 to %u", BENCH_RPC_MOST);
     }
     if (rpc.serve && (rpc.node != NULL || rpc.at_once > 0 || rpc.size > 0)) {
         return cli_usage(cli, "--serve takes no --node, --at-once or --size");
@@ -265,8 +276,8 @@ static int run_wanted(struct cli *cli, const char *what, const struct bench *ben
         return bench_objects(cli);
     }
     return cli_usage(cli, "bench takes what to measure: objects, transfer [--offer|--withdraw], "
-                          "rpc [--serve|--node RANK] [--at-once N] [--size N], or region "
-                          "[--node RANK] [--size N]");
+                          "rpc [--serve|--node RANK] [--at-once N] [--size SIZE], or "
+                          "region [--node RANK] [--size SIZE]");
 }
 
 int cli_bench(struct cli *cli, int argc, char **argv)

@@ -121,9 +121,7 @@ static bool has_ended(const char *process)
 
 static uint64_t left_us(uint64_t deadline_us)
 {
-    uint64_t now_us = clock_now_us(&clock_monotonic);
-
-    return deadline_us > now_us ? deadline_us - now_us : 0;
+    return clock_left_us(clock_now_us(&clock_monotonic), deadline_us);
 }
 
 static void remove_one(nigh_client *client, const char *name, uint64_t deadline_us)

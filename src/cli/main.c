@@ -118,7 +118,7 @@ const struct cli_verb cli_verbs[] = {
      "                       region: where its bytes lie (default: here)\n"
      "  -S, --serve          rpc: answer such calls until interrupted, or for --timeout\n"
      "  -a, --at-once N      rpc: calls under way (default: 1, and then 64)\n"
-     "  -z, --size BYTES     rpc: of request and reply (default: 64)\n"
+     "  -z, --size SIZE      rpc: of request and reply (default: 64)\n"
      "                       region: of reads and writes (default: 64, 4 KiB, 64 KiB and 1 MiB)\n",
      cli_bench},
     {"help", "[VERB]", "Show help.", "", cli_help},

@@ -27,12 +27,10 @@ enum {
 
 uint64_t cli_region_timeout_us(const struct cli *cli, const struct region_job *job)
 {
-    uint64_t now_us = clock_now_us(&clock_monotonic);
-
     if (!cli->timeout_given) {
         return REGION_US;
     }
-    return job->deadline_us > now_us ? job->deadline_us - now_us : 0;
+    return clock_left_us(clock_now_us(&clock_monotonic), job->deadline_us);
 }
 
 static const char *lacks(uint32_t access)
@@ -307,7 +305,8 @@ int cli_region(struct cli *cli, int argc, char **argv)
     action = argc > optind ? find_action(argv[optind]) : NULL;
     if (action == NULL) {
         return cli_usage(
-            cli, "takes create, ls, stat, read, write, move, chmod, resize or rm, and a NAME%s%s%s",
+            cli,
+            "takes ls, or create, stat, read, write, move, chmod, resize or rm and a NAME%s%s%s",
             argc > optind ? "; not '" : "", argc > optind ? argv[optind] : "",
             argc > optind ? "'" : "");
     }

@@ -44,6 +44,40 @@ static int ask_size(struct cli *cli, const struct region_job *job, nigh_region *
     return CLI_OK;
 }
 
+/* Which chunk is lost, the first of those that some bytes lie in. False: none is, or nobody says
+ * so. */
+static bool tell_lost(struct cli *cli, const struct region_job *job, nigh_region *region,
+                      uint64_t offset, size_t size)
+{
+    nigh_region_info info = {.struct_size = sizeof info};
+
+    if (nigh_region_stat(region, cli_region_timeout_us(cli, job), &info) != NIGH_OK ||
+        info.chunk_size == 0) {
+        return false;
+    }
+    for (uint64_t n = offset / info.chunk_size;
+         n < info.chunk_count && n * info.chunk_size < offset + size; n++) {
+        if (info.ranks[n] == NIGH_REGION_LOST) {
+            cli_error(cli,
+                      "%s: chunk %u, its bytes from %llu on, was lost with its node (nigh region "
+                      "stat says which are)",
+                      job->name, (unsigned)n, (unsigned long long)(n * info.chunk_size));
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Bytes that were not read, or written. The exit code. */
+static int bytes_failed(struct cli *cli, const struct region_job *job, nigh_region *region,
+                        uint32_t access, uint64_t offset, size_t size, nigh_status status)
+{
+    if (status == NIGH_PEER_LOST && tell_lost(cli, job, region, offset, size)) {
+        return cli_exit_code(status);
+    }
+    return cli_region_failed(cli, job, access, status);
+}
+
 /* ---- read ----------------------------------------------------------------- */
 
 static int read_pieces(struct cli *cli, const struct region_job *job, nigh_region *region,
@@ -55,7 +89,8 @@ static int read_pieces(struct cli *cli, const struct region_job *job, nigh_regio
                                               cli_region_timeout_us(cli, job));
 
         if (status != NIGH_OK) {
-            return cli_region_failed(cli, job, NIGH_REGION_READ, status);
+            return bytes_failed(cli, job, region, NIGH_REGION_READ, job->offset + done, part,
+                                status);
         }
         if (fwrite(piece, 1, part, stdout) != part) {
             cli_error(cli, "standard output: %s", strerror(errno));
@@ -178,7 +213,8 @@ static int write_pieces(struct cli *cli, const struct region_job *job, nigh_regi
                                        cli_region_timeout_us(cli, job));
         }
         if (status != NIGH_OK) {
-            return cli_region_failed(cli, job, NIGH_REGION_WRITE, status);
+            return bytes_failed(cli, job, region, NIGH_REGION_WRITE, job->offset + input->done,
+                                part, status);
         }
         input->done += part;
         if (part < filled) {

@@ -6,6 +6,7 @@
  * text before it was bounded.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,6 +41,41 @@ static bool attach_is_no_socket(const char *path)
     return stat(path, &status) == 0 && !S_ISSOCK(status.st_mode);
 }
 
+/* The first folder on the way to a path that this user may not search: so much of the path. 0:
+ * there is none. */
+static size_t attach_closed_folder(const char *path)
+{
+    char folder[sizeof(((struct sockaddr_un *)NULL)->sun_path)];
+    size_t length = 0;
+
+    for (const char *slash = strchr(path, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+        length = slash == path ? 1 : (size_t)(slash - path);
+        memcpy(folder, path, length);
+        folder[length] = '\0';
+        if (faccessat(AT_FDCWD, folder, X_OK, AT_EACCESS) != 0) {
+            return length;
+        }
+    }
+    return 0;
+}
+
+static nigh_status attach_explain_denied(const char *path, char *text)
+{
+    size_t folder = attach_closed_folder(path);
+
+    if (folder > 0) {
+        attach_say(
+            text,
+            "the folder %.*s, in which %s would be, may not be searched by this user: ask for "
+            "the right to (x), or say where a node listens with NIGH_SOCKET",
+            (int)folder, path, path);
+    } else {
+        attach_say(text, "%s may not be opened by this user: ask for the right to write to it",
+                   path);
+    }
+    return NIGH_DENIED;
+}
+
 static nigh_status attach_explain_connect(int error, const char *path, char *text)
 {
     switch (error) {
@@ -54,10 +90,7 @@ static nigh_status attach_explain_connect(int error, const char *path, char *tex
         attach_say(text, "nobody listens on %s any more: start nighd", path);
         return NIGH_UNREACHABLE;
     case EACCES:
-    case EPERM:
-        attach_say(text, "%s may not be opened by this user: ask for the right to write to it",
-                   path);
-        return NIGH_DENIED;
+    case EPERM: return attach_explain_denied(path, text);
     case EPROTOTYPE:
         attach_say(text, "%s is the socket of another program", path);
         return NIGH_UNREACHABLE;
@@ -132,8 +165,7 @@ static nigh_status attach_wait(int socket_fd, uint64_t deadline_us)
 {
     for (;;) {
         struct pollfd readable = {.fd = socket_fd, .events = POLLIN};
-        uint64_t now_us = clock_now_us(&clock_monotonic);
-        uint64_t left_us = deadline_us > now_us ? deadline_us - now_us : 0;
+        uint64_t left_us = clock_left_us(clock_now_us(&clock_monotonic), deadline_us);
         int n;
 
         n = poll(&readable, 1, left_us == 0 ? 0 : (int)min_u64(left_us / 1000 + 1, 3600000));
@@ -342,7 +374,7 @@ static nigh_status attach_map_session(nigh_client *client, struct attach_answer 
                               memory_bytes, MEMFD_WRITABLE);
     }
     if (status == NIGH_OK) {
-        /* Places have their pages when they are first used. */
+        /* Those of places are written first as they are used. */
         status = memfd_prefault((uint8_t *)client->node_page + CLIENT_PAGE_GAP,
                                 welcome->session_bytes, true);
     }

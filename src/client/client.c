@@ -469,9 +469,7 @@ static nigh_status client_find_path(nigh_client *client, const char *given)
 /* Of the time to open in. */
 static uint64_t client_left_us(uint64_t deadline_us)
 {
-    uint64_t now_us = clock_now_us(&clock_monotonic);
-
-    return deadline_us > now_us ? deadline_us - now_us : 0;
+    return clock_left_us(clock_now_us(&clock_monotonic), deadline_us);
 }
 
 /* Before the next attempt to attach. False: there is none, or no time for it. */

@@ -311,13 +311,10 @@ nigh_status op_await(struct client_op *op)
 
 uint64_t op_remaining_us(const struct client_op *op)
 {
-    uint64_t now_us;
-
     if (op->deadline_us == UINT64_MAX) {
         return NIGH_FOREVER;
     }
-    now_us = clock_now_us(&clock_monotonic);
-    return op->deadline_us > now_us ? op->deadline_us - now_us : 0;
+    return clock_left_us(clock_now_us(&clock_monotonic), op->deadline_us);
 }
 
 /* ---- one submission ------------------------------------------------------- */

@@ -294,10 +294,7 @@ nigh_status region_explain(const struct client_op *op, nigh_status status)
         return error_set(op->client, status,
                          "a range that is mapped of this handle is not the region's any more: "
                          "unmap it (nigh_region_unmap), and map it again");
-    case NIGH_LOCK_LOST:
-        return error_set(op->client, status,
-                         "others waited for the lock, and it was handed on: what is done under it "
-                         "is over");
+    case NIGH_LOCK_LOST: return error_set(op->client, status, REGION_LOCK_LOST_TEXT);
     case NIGH_UNSUPPORTED:
         return error_set(
             op->client, status,

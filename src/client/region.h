@@ -7,6 +7,11 @@
 #include "client/client_internal.h"
 #include "client/op.h"
 
+/* All that NIGH_LOCK_LOST may come of: a node does not say which it was. */
+#define REGION_LOCK_LOST_TEXT                                                                    \
+    "the lock is lost: its term was over, as others had asked for it, or the region was freed, " \
+    "or the node taken for dead"
+
 struct nigh_region {
     nigh_client *client;
     struct list_node place; /* in client->regions, or ->closing */

@@ -4,6 +4,7 @@
  * the node refuses one with a status that may have several reasons, the region is looked at for
  * the one that it was.
  */
+#include "base/clock.h"
 #include "client/error.h"
 #include "client/region.h"
 
@@ -28,9 +29,7 @@ static nigh_status change(nigh_region *region, const char *call, enum session_re
 /* What is left of the time. Of an op that has ended it may be another's. */
 static uint64_t left_us(uint64_t deadline_us)
 {
-    struct client_op op = {.deadline_us = deadline_us};
-
-    return op_remaining_us(&op);
+    return clock_left_us(clock_now_us(&clock_monotonic), deadline_us);
 }
 
 /* ---- rights --------------------------------------------------------------- */

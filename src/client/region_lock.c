@@ -82,6 +82,9 @@ nigh_status nigh_region_unlock(nigh_region *held)
                          "nigh_region_unlock: the handle, and the lock, went with a connection to "
                          "the node");
     }
+    if (status == NIGH_LOCK_LOST) {
+        return error_set(client, status, "nigh_region_unlock: " REGION_LOCK_LOST_TEXT);
+    }
     return status == NIGH_OK ? status : error_note(client, status);
 }
 

@@ -37,13 +37,6 @@ static void on_refuse(void *context, uint64_t id, nigh_status status)
     (void)calls_refuse(pull->lane->calls, id, status, pull->lane->now_us);
 }
 
-static uint64_t left_us(uint64_t deadline_us, uint64_t now_us)
-{
-    if (deadline_us == UINT64_MAX)
-        return UINT64_MAX;
-    return deadline_us > now_us ? deadline_us - now_us : 0;
-}
-
 /* Where the request goes is looked at now: the lease may have been closed since. */
 static bool on_deliver(void *context, const struct pulls_receive *receive, nigh_status status,
                        const struct calls_request *request)
@@ -65,7 +58,7 @@ static bool on_deliver(void *context, const struct pulls_receive *receive, nigh_
         memcpy(to, request->bytes, request->count);
         cqe.data_size = request->count;
         session_set_received(&cqe, request->id, request->rank, request->uid,
-                             left_us(request->deadline_us, lane->now_us), request->bulks);
+                             clock_left_us(lane->now_us, request->deadline_us), request->bulks);
     }
     lane_on_complete(lane, slot, &cqe);
     return to != NULL;

@@ -314,11 +314,7 @@ static nigh_status post_own_word(struct lane_regions *at, struct region_part *pa
 /* While it waited its chunk may have been closed, or its node have begun anew. */
 static bool is_stale(const struct region_part *part)
 {
-    const struct region_descriptor *known = region_known(part->io->op.region);
-    uint32_t chunk = part->post.piece.chunk;
-
-    return chunk >= known->chunk_count || known->chunks[chunk].node != part->post.place.node ||
-           !region_window_equal(known->chunks[chunk].handle, part->post.place.handle);
+    return !region_is_at(part->io->op.region, part->post.piece.chunk, &part->post.place);
 }
 
 /* Begins the next piece. NIGH_BUSY: nothing goes to its node now; NIGH_OVERLOADED: nothing of its

@@ -211,7 +211,7 @@ nigh_status sessions_make_doorbells(struct sessions *sessions, struct node_sessi
     return NIGH_OK;
 }
 
-/* All of it; pages of places are there when they are first used. */
+/* All of it, with its pages: no touch of one can fail. */
 static nigh_status sessions_map_memory(struct node_session *session)
 {
     void *memory;

@@ -16,19 +16,20 @@ void barrier_send(struct region_barriers *barriers, const struct region_version 
     barriers->shell.send(barriers->shell.context, &message);
 }
 
-/* Who asks which round it is hears it of who knows the latest: after views changed, the home. */
-static bool may_say_round(const struct region_barrier *barrier, uint64_t round)
+/* Who has not heard of any round hears the first with the home's answer. */
+static bool hears_rounds(const struct barrier_child *child)
 {
-    return round != 0 || !barrier->is_owed || barrier->is_noted || barrier->is_broken;
+    return child->round != 0 || child->via == 0;
 }
 
 void barrier_say_passed(struct region_barriers *barriers, const struct region_barrier *barrier,
                         struct barrier_child *child, nigh_status status)
 {
-    struct region_barrier_word word = {
-        .number = barrier->number,
-        .round = may_say_round(barrier, child->round) ? barrier->round : 0,
-        .is_broken = barrier->is_broken};
+    struct region_barrier_word word = {.number = barrier->number,
+                                       .round = hears_rounds(child) ? barrier->round : 0,
+                                       .ask = child->ask,
+                                       .is_broken = barrier->is_broken,
+                                       .is_answer = child->via == 0};
 
     child->knows_broken = barrier->is_broken;
     barrier_send(barriers, &barrier->birth, REGION_PASSED, child->rank, status, &word);
@@ -75,7 +76,7 @@ static bool is_said(const struct region_barrier *barrier, const struct region_ba
 {
     const struct region_barrier_word *said = &barrier->said;
 
-    return said->round == word->round && said->latest == word->latest &&
+    return said->round == word->round && said->latest == word->latest && said->ask == word->ask &&
            said->count == word->count && said->parties == word->parties &&
            said->is_broken == word->is_broken;
 }
@@ -85,6 +86,7 @@ void barrier_report(struct region_barriers *barriers, struct region_barrier *bar
     struct region_barrier_word word = {.number = barrier->number,
                                        .round = barrier->round,
                                        .latest = barrier_latest_round(barrier),
+                                       .ask = barrier->asked,
                                        .is_part = true,
                                        .is_broken = barrier->is_broken};
 
@@ -150,7 +152,7 @@ bool barrier_drop_if_over(struct region_barriers *barriers, struct region_barrie
 {
     struct region_barrier_word word = {.number = barrier->number};
 
-    if (barrier->is_taker && list_empty(&barrier->members)) {
+    if (barrier->is_taker && !barrier_has_parties(barrier)) {
         barrier_take_no_part(barriers, barrier);
     }
     if (!barrier_is_in_tree(barrier) && barrier->told != REGION_NOBODY &&
@@ -158,12 +160,19 @@ bool barrier_drop_if_over(struct region_barriers *barriers, struct region_barrie
         barrier_send(barriers, &barrier->birth, REGION_ARRIVED, barrier->told, NIGH_OK, &word);
         barrier->told = REGION_NOBODY;
     }
+    if (!barrier_is_in_tree(barrier)) {
+        barrier->since = 0; /* what answers who took part is not for who comes later */
+        barrier->answered = barrier->asked;
+    }
     if (!barrier_is_in_tree(barrier) && !barriers->is_root) {
-        barrier->heard = barrier->is_noted ? 0 : barrier_latest_round(barrier);
-        barrier->round = 0; /* who arrives here from now on asks */
+        barrier->heard = barrier_latest_round(barrier);
+        barrier->round = 0; /* who arrives here from now on hears of it */
     }
     if (is_of_use(barrier)) {
         return false;
+    }
+    if (barriers->is_root) {
+        *barriers->shell.rounds = max_u64(*barriers->shell.rounds, barrier_latest_round(barrier));
     }
     list_remove(&barrier->link);
     barriers->count--;
@@ -171,6 +180,7 @@ bool barrier_drop_if_over(struct region_barriers *barriers, struct region_barrie
     return true;
 }
 
+/* Of those that are counted. */
 static void end_waiting(struct region_barriers *barriers, struct region_barrier *barrier,
                         nigh_status status)
 {
@@ -186,13 +196,24 @@ static void end_waiting(struct region_barriers *barriers, struct region_barrier 
     }
 }
 
+static void end_all_waiting(struct region_barriers *barriers, struct region_barrier *barrier,
+                            nigh_status status)
+{
+    struct list_node *at;
+
+    while ((at = list_pop_front(&barrier->newcomers)) != NULL) {
+        list_push_back(&barrier->members, at);
+    }
+    end_waiting(barriers, barrier, status);
+}
+
 /* All of a barrier goes, here; who takes part takes part no more. */
 void barrier_end(struct region_barriers *barriers, struct region_barrier *barrier,
                  nigh_status status)
 {
     struct list_node *at;
 
-    end_waiting(barriers, barrier, status);
+    end_all_waiting(barriers, barrier, status);
     LIST_FOREACH_SAFE(node, &barrier->children)
     {
         struct barrier_child *child = container_of(node, struct barrier_child, link);
@@ -237,8 +258,10 @@ nigh_status barrier_get(struct region_barriers *barriers, const struct region_ve
         barrier->birth = *birth;
         barrier->number = number;
         barrier->told = REGION_NOBODY;
+        barrier->round = barriers->knows_all ? barrier_first_round(barriers) : 0;
         list_init(&barrier->members);
         list_init(&barrier->children);
+        list_init(&barrier->newcomers);
         list_push_back(&barriers->all, &barrier->link);
         barriers->count++;
     }
@@ -256,14 +279,14 @@ void barrier_tell_children(struct region_barriers *barriers, struct region_barri
     {
         struct barrier_child *child = container_of(at, struct barrier_child, link);
 
-        if (child->round < barrier->round && may_say_round(barrier, child->round)) {
+        if (child->round < barrier->round && hears_rounds(child)) {
             child->count = 0;
             barrier_say_passed(barriers, barrier, child, status);
         }
     }
 }
 
-/* Which round this is, which was not known here: who waits here is counted in it from now on. */
+/* Which round this is, which was not known here: nobody here is counted yet. */
 void barrier_adopt(struct region_barriers *barriers, struct region_barrier *barrier, uint64_t round)
 {
     barrier->round = round;
@@ -271,7 +294,7 @@ void barrier_adopt(struct region_barriers *barriers, struct region_barrier *barr
 }
 
 /* All before this round is over: who waits was counted, as nothing passes without those who take
- * part. */
+ * part; but for those whose ask is under way. */
 void barrier_pass(struct region_barriers *barriers, struct region_barrier *barrier, uint64_t round,
                   nigh_status status)
 {
@@ -280,9 +303,69 @@ void barrier_pass(struct region_barriers *barriers, struct region_barrier *barri
     barrier_tell_children(barriers, barrier, status);
 }
 
+/* ---- newcomers ------------------------------------------------------------ */
+
+/* The ask by which who is new now is answered: one that begins now, as one that is under way may
+ * have been heard before; behind that the next, whose number is not known yet, but not less. */
+static uint64_t ask(struct region_barriers *barriers, struct region_barrier *barrier)
+{
+    if (barrier->asked != barrier->answered) {
+        return barrier->asked + 1;
+    }
+    barrier->asked = ++*barriers->shell.asks;
+    if (barrier->since == 0) {
+        barrier->since = barrier->asked;
+    }
+    return barrier->asked;
+}
+
+/* From now on it is in step with the others. */
+static void count_in(struct region_barrier *barrier, struct region_party *party)
+{
+    list_push_back(&barrier->members, &party->link);
+    party->ask = 0;
+    barrier->parties =
+        barrier->waiting == 0 || barrier->parties == party->parties ? party->parties : 0;
+    barrier->waiting++;
+}
+
+/* Newcomers of before the ask that was under way are in the round that is known here now, or one
+ * before it has passed with them; so it is with those below. Others are asked for in turn. */
+static void take_answer(struct region_barriers *barriers, struct region_barrier *barrier)
+{
+    bool is_over = true;
+
+    barrier->answered = barrier->asked;
+    LIST_FOREACH_SAFE(at, &barrier->newcomers)
+    {
+        struct region_party *party = container_of(at, struct region_party, link);
+
+        if (party->ask > barrier->answered) {
+            is_over = false;
+            break;
+        }
+        list_remove(&party->link);
+        count_in(barrier, party);
+    }
+    LIST_FOREACH(at, &barrier->children)
+    {
+        struct barrier_child *child = container_of(at, struct barrier_child, link);
+
+        if (child->via > barrier->answered) {
+            is_over = false;
+        } else if (child->via != 0) {
+            child->via = 0;
+            barrier_say_passed(barriers, barrier, child, NIGH_OK);
+        }
+    }
+    if (!is_over) {
+        (void)ask(barriers, barrier);
+    }
+}
+
 static void break_up(struct region_barriers *barriers, struct region_barrier *barrier)
 {
-    end_waiting(barriers, barrier, NIGH_PEER_LOST);
+    end_all_waiting(barriers, barrier, NIGH_PEER_LOST);
     LIST_FOREACH(at, &barrier->children)
     {
         struct barrier_child *child = container_of(at, struct barrier_child, link);
@@ -312,8 +395,8 @@ void barrier_go_on(struct region_barriers *barriers, struct region_barrier *barr
     if (!barriers->may_pass || barrier->is_broken) {
         return;
     }
-    if (barrier->round == 0) {
-        barrier_adopt(barriers, barrier, max_u64(barrier_latest_round(barrier), 1));
+    while (barrier->asked != barrier->answered) {
+        take_answer(barriers, barrier);
     }
     count = count_arrived(barrier, &parties);
     if (count > 0 && (parties == 0 || count > parties)) {
@@ -343,15 +426,33 @@ nigh_status region_barrier_arrive(struct region_barriers *barriers,
     if (status != NIGH_OK) {
         return status;
     }
-    if (party->barrier == NULL) {
-        party->barrier = barrier;
-        list_push_back(&barrier->members, &party->link);
-    }
+    party->parties = parties;
     party->waits = true;
-    barrier->parties = barrier->waiting == 0 || barrier->parties == parties ? parties : 0;
-    barrier->waiting++;
+    if (party->barrier != NULL) {
+        list_remove(&party->link);
+    }
+    if (party->barrier != NULL && party->ask == 0) {
+        count_in(barrier, party);
+    } else {
+        party->barrier = barrier;
+        party->ask = ask(barriers, barrier);
+        list_push_back(&barrier->newcomers, &party->link);
+    }
     barrier_go_on(barriers, barrier);
     return NIGH_OK;
+}
+
+/* It waits no longer, and is not counted. */
+static void take_back(struct region_barrier *barrier, struct region_party *party)
+{
+    if (party->waits && party->ask == 0) {
+        barrier->waiting--;
+    }
+    if (barrier->waiting == 0) {
+        barrier->parties = 0;
+    }
+    party->waits = false;
+    list_remove(&party->link);
 }
 
 void region_barrier_withdraw(struct region_barriers *barriers, struct region_party *party)
@@ -361,11 +462,8 @@ void region_barrier_withdraw(struct region_barriers *barriers, struct region_par
     if (!party->waits) {
         return;
     }
-    party->waits = false;
-    barrier->waiting--;
-    if (barrier->waiting == 0) {
-        barrier->parties = 0;
-    }
+    take_back(barrier, party);
+    list_push_back(&barrier->members, &party->link);
     barrier_go_on(barriers, barrier);
 }
 
@@ -377,13 +475,8 @@ void region_barrier_leave(struct region_barriers *barriers, struct region_party 
     if (barrier == NULL) {
         return;
     }
-    barrier->waiting -= party->waits ? 1 : 0;
-    if (barrier->waiting == 0) {
-        barrier->parties = 0;
-    }
-    party->waits = false;
+    take_back(barrier, party);
     party->barrier = NULL;
-    list_remove(&party->link);
     if (is_dead) {
         barrier_learn_broken(barriers, barrier);
         barrier_report(barriers, barrier); /* before it is said that nobody here takes part */
@@ -411,7 +504,8 @@ static nigh_status take_arrived(struct region_barriers *barriers,
     }
     status = barrier_get(barriers, &message->base, word->number, &barrier);
     if (status == NIGH_NOT_FOUND || status == NIGH_LIMIT) {
-        struct region_barrier_word said = {.number = word->number, .round = word->round + 1};
+        struct region_barrier_word said = {
+            .number = word->number, .round = word->round + 1, .ask = word->ask};
 
         barrier_send(barriers, &message->base, REGION_PASSED, message->peer, status, &said);
         return NIGH_OK;
@@ -427,8 +521,11 @@ static nigh_status take_arrived(struct region_barriers *barriers,
             return NIGH_NO_RESOURCES;
         }
         child->rank = message->peer;
-
         list_push_back(&barrier->children, &child->link);
+    }
+    if (child->ask != word->ask) {
+        child->ask = word->ask;
+        child->via = ask(barriers, barrier);
     }
     child->round = word->round;
     child->latest = word->latest;
@@ -439,15 +536,16 @@ static nigh_status take_arrived(struct region_barriers *barriers,
     if (word->latest > barrier->round && barrier->round != 0) {
         barrier_pass(barriers, barrier, word->latest,
                      NIGH_OK); /* as somebody heard from above, once */
-    } else if (word->round < barrier->round && may_say_round(barrier, word->round)) {
+    } else if (word->round < barrier->round && word->round != 0) {
         barrier_say_passed(barriers, barrier, child, NIGH_OK); /* which it has not heard */
     }
     barrier_go_on(barriers, barrier);
     return NIGH_OK;
 }
 
-void barrier_hear_from_above(struct region_barriers *barriers, struct region_barrier *barrier,
-                             const struct region_message *message)
+/* It may have passed. */
+static void hear_from_above(struct region_barriers *barriers, struct region_barrier *barrier,
+                            const struct region_message *message)
 {
     const struct region_barrier_word *word = &message->barrier;
 
@@ -456,6 +554,9 @@ void barrier_hear_from_above(struct region_barriers *barriers, struct region_bar
         barrier_adopt(barriers, barrier, word->round);
     } else if (word->round > barrier->round) {
         barrier_pass(barriers, barrier, word->round, message->status);
+    }
+    if (word->is_answer && word->ask == barrier->asked && barrier->asked != barrier->answered) {
+        take_answer(barriers, barrier);
     }
 }
 
@@ -472,14 +573,15 @@ static void take_passed(struct region_barriers *barriers, const struct region_me
 
         barrier_send(barriers, &message->base, REGION_ARRIVED, message->peer, NIGH_OK, &word);
     }
-    if (barrier == NULL || !region_version_equal(&barrier->birth, &message->base)) {
-        return;
+    if (barrier == NULL || !region_version_equal(&barrier->birth, &message->base) ||
+        barrier->since == 0 || message->barrier.ask < barrier->since) {
+        return; /* it was said to who took part before */
     }
     if (message->status == NIGH_NOT_FOUND || message->status == NIGH_LIMIT) {
         barrier_end(barriers, barrier, message->status);
         return;
     }
-    barrier_hear_from_above(barriers, barrier, message);
+    hear_from_above(barriers, barrier, message);
     barrier_go_on(barriers, barrier);
 }
 
@@ -513,6 +615,29 @@ void region_barriers_end(struct region_barriers *barriers, nigh_status status)
     }
 }
 
+/* Whoever waits to be counted has an ask under way, or the next. */
+static bool are_newcomers_valid(const struct region_barrier *barrier)
+{
+    bool is_asked = barrier->asked != barrier->answered;
+
+    LIST_FOREACH(at, &barrier->newcomers)
+    {
+        const struct region_party *party = container_of(at, struct region_party, link);
+
+        if (!is_asked || !party->waits || party->ask <= barrier->answered ||
+            party->ask > barrier->asked + 1) {
+            return false;
+        }
+    }
+    LIST_FOREACH(at, &barrier->children)
+    {
+        if (!is_asked && container_of(at, struct barrier_child, link)->via != 0) {
+            return false;
+        }
+    }
+    return !barrier->is_broken || list_empty(&barrier->newcomers);
+}
+
 bool region_barriers_are_valid(const struct region_barriers *barriers)
 {
     uint32_t count = 0;
@@ -528,7 +653,7 @@ bool region_barriers_are_valid(const struct region_barriers *barriers)
             waiting += container_of(node, struct region_party, link)->waits ? 1 : 0;
         }
         if (waiting != barrier->waiting || (barrier->is_broken && waiting > 0) ||
-            !is_of_use(barrier)) {
+            !is_of_use(barrier) || !are_newcomers_valid(barrier)) {
             return false;
         }
     }

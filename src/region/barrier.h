@@ -6,7 +6,11 @@
  *
  * A barrier is there as long as somebody takes part in it; one of whose parties died is broken for
  * those that are left. What goes up is all that there is to say, so it can be said again at any
- * time. No I/O, no clock; one lane.
+ * time.
+ *
+ * Who is new is counted in a round that had not passed as it arrived: its node asks the home, up
+ * the tree, by a number that never comes again, and nothing is looked at that is said to who asked
+ * before. No I/O, no clock; one lane.
  */
 #ifndef REGION_BARRIER_H
 #define REGION_BARRIER_H
@@ -20,11 +24,15 @@ struct region_barrier;
 struct region_party {
     struct list_node link;
     struct region_barrier *barrier; /* NULL: it takes part in none */
+    uint64_t ask;     /* 0: an arrival of it was counted; else the ask by which the next one is */
+    uint32_t parties; /* as it said as it arrived */
     bool waits;
 };
 
 struct region_barrier_shell {
     void *context;
+    uint64_t *asks;   /* of this node, whatever regions come and go: the last number */
+    uint64_t *rounds; /* of this region, while its home is here: the latest of barriers that went */
     /* None calls the machine. */
     void (*send)(void *context, const struct region_message *message);
     /* It waits no longer: NIGH_OK: all have arrived; NIGH_PEER_LOST: a party died; NIGH_INVALID:
@@ -40,7 +48,8 @@ struct region_barriers {
     uint32_t parent; /* REGION_NOBODY: none, or not known */
     uint32_t home;   /* the same; of the view */
     bool is_root;
-    bool may_pass; /* the root: there is the region, of: */
+    bool knows_all; /* the root: what was known of views before; whatever comes is new */
+    bool may_pass;  /* the root: there is the region, of: */
     struct region_version birth;
     struct region_barrier_shell shell;
 };
@@ -79,8 +88,10 @@ void region_barriers_link(struct region_barriers *barriers, uint32_t rank);
 void region_barriers_unlink(struct region_barriers *barriers, uint32_t rank);
 void region_barriers_dead(struct region_barriers *barriers, uint32_t rank);
 
-/* Of the root: whether barriers may pass, of the region of this birth; others have none. All who
- * live in this view have told it what they know. */
+/* Of the root: all who live in this view have told it what they know; what comes is new. */
+void region_barriers_know(struct region_barriers *barriers);
+/* Of the root that knows all: whether barriers may pass, of the region of this birth; others have
+ * none. */
 void region_barriers_open(struct region_barriers *barriers, const struct region_version *birth);
 void region_barriers_shut(struct region_barriers *barriers);
 

@@ -13,6 +13,8 @@ struct barrier_child {
     struct list_node link;
     uint32_t rank;
     uint64_t round, latest; /* that it is in; that it has heard of */
+    uint64_t ask;           /* its last */
+    uint64_t via;           /* the ask here that brings the answer; 0: it has been answered */
     uint32_t count, parties;
     bool knows_broken;
 };
@@ -24,8 +26,11 @@ struct region_barrier {
     uint64_t round; /* that has not passed yet; 0: not known, so nobody here is counted */
 
     uint32_t parties; /* as who waits here said; 0: nobody does, or they do not agree */
-    uint32_t waiting;
+    uint32_t waiting; /* of the members: all who wait and are counted */
     struct list members, children;
+    struct list newcomers;    /* who wait to be counted, in the order of their asks */
+    uint64_t since;           /* the first ask of who takes part here, or below; 0: nobody does */
+    uint64_t asked, answered; /* the last; as long as they differ it is under way */
     bool is_broken;
     uint32_t told; /* to whom it was said that somebody here takes part; REGION_NOBODY: to none */
     struct region_barrier_word said; /* to it, last */
@@ -40,10 +45,21 @@ struct region_barrier {
     struct region_set owing;  /* the home: who is to hear that it knows what they told */
 };
 
+static inline bool barrier_has_parties(const struct region_barrier *barrier)
+{
+    return !list_empty(&barrier->members) || !list_empty(&barrier->newcomers);
+}
+
 /* Somebody takes part, here or below. */
 static inline bool barrier_is_in_tree(const struct region_barrier *barrier)
 {
-    return !list_empty(&barrier->members) || !list_empty(&barrier->children);
+    return barrier_has_parties(barrier) || !list_empty(&barrier->children);
+}
+
+/* Whatever is still said of a barrier of this number that went is of rounds before this. */
+static inline uint64_t barrier_first_round(const struct region_barriers *barriers)
+{
+    return *barriers->shell.rounds + 1;
 }
 
 /* ---- barrier.c ------------------------------------------------------------ */
@@ -51,17 +67,13 @@ static inline bool barrier_is_in_tree(const struct region_barrier *barrier)
 void barrier_send(struct region_barriers *barriers, const struct region_version *birth,
                   enum region_message_kind kind, uint32_t rank, nigh_status status,
                   const struct region_barrier_word *word);
-/* To a child: the round, if it may be said. */
+/* To a child: the round, if it has heard of one. */
 void barrier_say_passed(struct region_barriers *barriers, const struct region_barrier *barrier,
                         struct barrier_child *child, nigh_status status);
 /* To the parent: what is known here and below, if that was not said last. */
 void barrier_report(struct region_barriers *barriers, struct region_barrier *barrier);
 /* The latest round that somebody here or below knows of. */
 uint64_t barrier_latest_round(const struct region_barrier *barrier);
-
-/* PASSED of the parent, or NOTED of the home: it may have passed. */
-void barrier_hear_from_above(struct region_barriers *barriers, struct region_barrier *barrier,
-                             const struct region_message *message);
 
 /* NULL: there is none. */
 struct region_barrier *barrier_find(struct region_barriers *barriers, uint64_t number);
@@ -81,7 +93,7 @@ void barrier_end(struct region_barriers *barriers, struct region_barrier *barrie
 /* Those below are told of the round. */
 void barrier_tell_children(struct region_barriers *barriers, struct region_barrier *barrier,
                            nigh_status status);
-/* Which round this is, which was not known here: who waits here is counted in it from now on. */
+/* Which round this is, which was not known here: nobody here is counted yet. */
 void barrier_adopt(struct region_barriers *barriers, struct region_barrier *barrier,
                    uint64_t round);
 /* All before this round is over: who waits was counted, as nothing passes without those who take

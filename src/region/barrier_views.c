@@ -13,7 +13,7 @@ void barrier_tell_home(struct region_barriers *barriers, struct region_barrier *
                                      .base = barrier->birth,
                                      .barrier = {.number = barrier->number,
                                                  .latest = barrier_latest_round(barrier),
-                                                 .is_part = !list_empty(&barrier->members),
+                                                 .is_part = barrier_has_parties(barrier),
                                                  .is_broken = barrier->is_broken},
                                      .ranks = barrier->before};
 
@@ -87,9 +87,9 @@ void barrier_forget_before(struct region_barrier *barrier)
 }
 
 /* Whoever took part is known to live, as the home heard it from itself, or to be dead. */
-static void forget_if_noted(struct region_barrier *barrier)
+static void forget_if_noted(struct region_barrier *barrier, bool is_broken)
 {
-    if (barrier->is_noted && (barrier->is_broken || region_set_is_empty(&barrier->unseen))) {
+    if (barrier->is_noted && (is_broken || region_set_is_empty(&barrier->unseen))) {
         barrier_forget_before(barrier);
     }
 }
@@ -117,7 +117,7 @@ static void keep_for_next(const struct region_barriers *barriers, struct region_
     barrier->told = REGION_NOBODY;
     barrier->is_owed = true;
     barrier->is_taker = barrier->is_noted = false;
-    if (list_empty(&barrier->members)) {
+    if (!barrier_has_parties(barrier)) {
         barrier->round = 0; /* who arrives here asks */
     }
 }
@@ -128,6 +128,7 @@ static void keep_for_next(const struct region_barriers *barriers, struct region_
 static void note(struct region_barriers *barriers, struct region_barrier *barrier)
 {
     struct region_set owing = barrier->owing;
+    uint64_t latest = barrier_latest_round(barrier);
 
     REGION_SET_FOREACH(rank, &barrier->before)
     {
@@ -137,7 +138,7 @@ static void note(struct region_barriers *barriers, struct region_barrier *barrie
     }
     barrier_forget_before(barrier);
     if (barrier->round == 0) {
-        barrier_adopt(barriers, barrier, max_u64(barrier_latest_round(barrier), 1));
+        barrier_adopt(barriers, barrier, latest == 0 ? barrier_first_round(barriers) : latest);
     }
     REGION_SET_FOREACH(rank, &owing)
     {
@@ -205,7 +206,7 @@ nigh_status barrier_take_known(struct region_barriers *barriers,
 }
 
 /* Whether the home knows all that is known here: of what was told before more became known it does
- * not. What is told of later rounds is of parties that came later. */
+ * not. The round of NOTED is no answer to an ask. */
 static void hear_noted(struct region_barriers *barriers, struct region_barrier *barrier,
                        const struct region_message *message)
 {
@@ -213,9 +214,7 @@ static void hear_noted(struct region_barriers *barriers, struct region_barrier *
 
     barrier->is_noted =
         (word->is_broken || !barrier->is_broken) && word->round >= barrier_latest_round(barrier);
-    if (barrier->is_noted) {
-        barrier->heard = 0;
-    } else {
+    if (!barrier->is_noted) {
         barrier_tell_home(barriers, barrier);
     }
 }
@@ -238,14 +237,12 @@ void barrier_take_noted(struct region_barriers *barriers, const struct region_me
     }
     if (barrier->is_owed && !barrier->is_noted) {
         hear_noted(barriers, barrier, message);
-    } else if (list_empty(&barrier->members)) {
+    } else if (!barrier_has_parties(barrier)) {
         say_nobody_takes_part(barriers, &message->base, word->number);
     } else {
         barrier->is_taker = true; /* of who took part before, perhaps, and left */
     }
-    barrier_hear_from_above(barriers, barrier, message);
-    forget_if_noted(barrier);
-    barrier_tell_children(barriers, barrier, NIGH_OK); /* who asked meanwhile */
+    forget_if_noted(barrier, word->is_broken);
     barrier_go_on(barriers, barrier);
 }
 
@@ -267,7 +264,7 @@ void region_barriers_place(struct region_barriers *barriers, uint32_t parent, ui
     barriers->parent = parent;
     barriers->home = home;
     barriers->is_root = is_root;
-    barriers->may_pass = false;
+    barriers->may_pass = barriers->knows_all = false;
     LIST_FOREACH_SAFE(at, &barriers->all)
     {
         barrier_go_on(barriers, container_of(at, struct region_barrier, link));
@@ -288,7 +285,7 @@ static void link_home(struct region_barriers *barriers, struct region_barrier *b
     }
     if (region_set_has(&barrier->unseen, rank)) {
         region_set_remove(&barrier->unseen, rank);
-        forget_if_noted(barrier);
+        forget_if_noted(barrier, barrier->is_broken);
     }
 }
 
@@ -343,6 +340,11 @@ void region_barriers_dead(struct region_barriers *barriers, uint32_t rank)
         }
         barrier_go_on(barriers, barrier);
     }
+}
+
+void region_barriers_know(struct region_barriers *barriers)
+{
+    barriers->knows_all = barriers->is_root;
 }
 
 void region_barriers_open(struct region_barriers *barriers, const struct region_version *birth)

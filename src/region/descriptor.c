@@ -137,14 +137,17 @@ static bool are_rights_valid(const struct region_descriptor *descriptor)
     return true;
 }
 
-static bool is_chunk_valid(const struct region_descriptor *descriptor,
-                           const struct region_chunk *chunk)
+static bool is_chunk_valid(const struct region_chunk *chunk)
 {
-    bool is_lost = chunk->node == REGION_NOBODY;
+    if (chunk->node == REGION_NOBODY) {
+        return chunk->incarnation == 0 && region_window_is_none(chunk->handle);
+    }
+    return chunk->node < LIMIT_NODES && chunk->incarnation != 0;
+}
 
-    return (is_lost ? region_window_is_none(chunk->handle) : chunk->node < LIMIT_NODES) &&
-           !region_version_is_none(&chunk->since) &&
-           region_version_compare(&chunk->since, &descriptor->version) <= 0;
+void region_chunk_lose(struct region_chunk *chunk)
+{
+    *chunk = (struct region_chunk){.node = REGION_NOBODY};
 }
 
 bool region_descriptor_is_valid(const struct region_descriptor *descriptor)
@@ -162,7 +165,7 @@ bool region_descriptor_is_valid(const struct region_descriptor *descriptor)
         return false;
     }
     for (uint32_t n = 0; n < descriptor->chunk_count; n++) {
-        if (!is_chunk_valid(descriptor, &descriptor->chunks[n])) {
+        if (!is_chunk_valid(&descriptor->chunks[n])) {
             return false;
         }
     }

@@ -59,10 +59,12 @@ struct region_window {
 
 #define REGION_NO_WINDOW ((struct region_window){0})
 
+/* Which life of its node made it says whose handle it is, and tells it from one that went with an
+ * earlier life: nothing of a chunk outlives the process that has it. */
 struct region_chunk {
     uint32_t node;               /* its holder, or REGION_NOBODY */
+    uint32_t incarnation;        /* of the holder that made it; 0: it is lost, or not made yet */
     struct region_window handle; /* none: operations may use none */
-    struct region_version since; /* when it came to be there */
 };
 
 struct region_descriptor {
@@ -178,14 +180,17 @@ static inline bool region_descriptor_is_at(const struct region_descriptor *descr
     return chunk < descriptor->chunk_count && descriptor->chunks[chunk].node == node;
 }
 
+/* Nobody has it any more. */
+void region_chunk_lose(struct region_chunk *chunk);
+
 /* Whether a node has any. */
 bool region_descriptor_names(const struct region_descriptor *descriptor, uint32_t node);
 
 /*
  * What each that is one, and not none, is: names, rights and flags that there are, grants in order
  * and of something,
- * as many chunks as its geometry says (none, if it is freed), each at a node that can be or lost,
- * since a version not after its own.
+ * as many chunks as its geometry says (none, if it is freed), each lost, or of an incarnation of a
+ * node that can be.
  */
 bool region_descriptor_is_valid(const struct region_descriptor *descriptor);
 
@@ -193,7 +198,7 @@ bool region_descriptor_is_valid(const struct region_descriptor *descriptor);
 
 #define REGION_HEAD_BYTES  88u /* before the name */
 #define REGION_GRANT_BYTES 8u
-#define REGION_CHUNK_BYTES 40u
+#define REGION_CHUNK_BYTES 20u
 #define REGION_WIRE_BYTES                                                                     \
     (REGION_HEAD_BYTES + LIMIT_REGION_NAME_BYTES + LIMIT_REGION_GRANTS * REGION_GRANT_BYTES + \
      LIMIT_REGION_CHUNKS * REGION_CHUNK_BYTES)

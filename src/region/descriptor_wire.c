@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "region/descriptor.h"
 
-#define FORMAT 1u
+#define FORMAT 2u
 
 /* Of the head. */
 enum {
@@ -30,7 +30,16 @@ enum {
     AT_ZERO = 80, /* 8 bytes for what a later format has there */
 };
 
+/* Of a chunk. */
+enum {
+    AT_NODE = 0,
+    AT_INCARNATION = 4,
+    AT_ADDRESS = 8,
+    AT_KEY = 16,
+};
+
 _Static_assert(AT_ZERO + 8 == REGION_HEAD_BYTES, "the head has no gaps");
+_Static_assert(AT_KEY + 4 == REGION_CHUNK_BYTES, "nor has a chunk");
 _Static_assert(LIMIT_REGION_GRANTS <= UINT8_MAX && LIMIT_REGION_CHUNKS <= UINT16_MAX,
                "the numbers fit");
 
@@ -74,10 +83,10 @@ size_t region_descriptor_encode(const struct region_descriptor *descriptor, uint
         bytes_put_u32(at + 4, descriptor->grants[n].rights);
     }
     for (uint32_t n = 0; n < descriptor->chunk_count; n++, at += REGION_CHUNK_BYTES) {
-        bytes_put_u32(at, descriptor->chunks[n].node);
-        bytes_put_u64(at + 4, descriptor->chunks[n].handle.address);
-        bytes_put_u32(at + 12, descriptor->chunks[n].handle.key);
-        put_version(at + 16, &descriptor->chunks[n].since);
+        bytes_put_u32(at + AT_NODE, descriptor->chunks[n].node);
+        bytes_put_u32(at + AT_INCARNATION, descriptor->chunks[n].incarnation);
+        bytes_put_u64(at + AT_ADDRESS, descriptor->chunks[n].handle.address);
+        bytes_put_u32(at + AT_KEY, descriptor->chunks[n].handle.key);
     }
     return (size_t)(at - out);
 }
@@ -110,10 +119,10 @@ static void get_rest(const uint8_t *at, struct region_descriptor *descriptor)
     }
     for (uint32_t n = 0; n < descriptor->chunk_count; n++, at += REGION_CHUNK_BYTES) {
         memset(&descriptor->chunks[n], 0, sizeof(descriptor->chunks[n]));
-        descriptor->chunks[n].node = bytes_get_u32(at);
-        descriptor->chunks[n].handle =
-            (struct region_window){.address = bytes_get_u64(at + 4), .key = bytes_get_u32(at + 12)};
-        descriptor->chunks[n].since = get_version(at + 16);
+        descriptor->chunks[n].node = bytes_get_u32(at + AT_NODE);
+        descriptor->chunks[n].incarnation = bytes_get_u32(at + AT_INCARNATION);
+        descriptor->chunks[n].handle = (struct region_window){
+            .address = bytes_get_u64(at + AT_ADDRESS), .key = bytes_get_u32(at + AT_KEY)};
     }
 }
 

@@ -140,8 +140,7 @@ static void lose_chunks(struct region_descriptor *descriptor, uint32_t rank, boo
 {
     for (uint32_t n = 0; n < descriptor->chunk_count; n++) {
         if (descriptor->chunks[n].node == rank) {
-            descriptor->chunks[n].node = REGION_NOBODY;
-            descriptor->chunks[n].handle = REGION_NO_WINDOW;
+            region_chunk_lose(&descriptor->chunks[n]);
             *has_losses = true;
         }
     }

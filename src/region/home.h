@@ -52,6 +52,8 @@ struct region_home_shell {
     /* Neither calls the machine. */
     void (*send)(void *context, const struct region_message *message);
     void (*answered)(void *context, struct region_ask *ask, nigh_status status);
+    /* The incarnation of a member that has answered. */
+    uint32_t (*incarnation)(void *context, uint32_t rank);
     /* Gives the home room for so many chunks, in both of its descriptors, which may move. False:
      * there is no memory. NULL: there is what there is. */
     bool (*make_room)(void *context, uint32_t chunks);

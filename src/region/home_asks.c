@@ -58,7 +58,6 @@ static nigh_status make_chunks(struct region_home *home, uint32_t from, uint32_t
         }
         memset(&next->chunks[n], 0, sizeof(next->chunks[n]));
         next->chunks[n].node = node;
-        next->chunks[n].since = next->version;
         region_chunks_add(&home->change.made, n);
     }
     next->chunk_count = count;
@@ -173,9 +172,7 @@ static nigh_status plan_move(struct region_home *home, const struct region_ask *
     if (chunk->node == ask->node) {
         return NIGH_EXISTS; /* there */
     }
-    chunk->node = ask->node;
-    chunk->handle = REGION_NO_WINDOW;
-    chunk->since = home->config.next->version;
+    *chunk = (struct region_chunk){.node = ask->node};
     home->change.is_move = true;
     home->change.chunk = ask->chunk;
     region_chunks_add(&home->change.made, ask->chunk);
@@ -287,8 +284,7 @@ bool home_plan_losses(struct region_home *home)
         struct region_chunk *chunk = &now->chunks[n];
 
         if (chunk->node != REGION_NOBODY && !home_is_alive(home, chunk->node)) {
-            chunk->node = REGION_NOBODY;
-            chunk->handle = REGION_NO_WINDOW;
+            region_chunk_lose(chunk);
             has_losses = true;
         }
     }

@@ -109,8 +109,7 @@ static void take_handles(struct region_home *home, const struct region_message *
         }
         chunk->handle = n < message->handle_count ? message->handles[n] : REGION_NO_WINDOW;
         if (!region_chunks_has(&message->chunks, n)) {
-            chunk->node = REGION_NOBODY;
-            chunk->handle = REGION_NO_WINDOW;
+            region_chunk_lose(chunk);
             home->has_losses = true;
         }
     }
@@ -149,6 +148,20 @@ static bool has_made(const struct region_home *home, const struct region_message
     return true;
 }
 
+/* Who says that it made chunks is the one that has them: until it has answered it might be started
+ * again, and the next one be asked. */
+static void note_makers(struct region_home *home, uint32_t rank)
+{
+    const struct region_home_shell *shell = &home->config.shell;
+    struct region_descriptor *next = home->config.next;
+
+    for (uint32_t n = 0; n < next->chunk_count; n++) {
+        if (region_chunks_has(&home->change.made, n) && next->chunks[n].node == rank) {
+            next->chunks[n].incarnation = shell->incarnation(shell->context, rank);
+        }
+    }
+}
+
 /* From where a move copies: who has the chunk says that it has lent it, and how it is read. */
 static void take_source(struct region_home *home, const struct region_message *message)
 {
@@ -179,6 +192,8 @@ void home_done(struct region_home *home, const struct region_message *message)
         change->status = message->status;
     } else if (!has_made(home, message)) {
         change->status = NIGH_BUSY;
+    } else if (change->round == REGION_ROUND_PREPARE) {
+        note_makers(home, message->peer);
     } else if (change->round == REGION_ROUND_THAW && message->status != NIGH_OK) {
         region_set_add(&home->held, message->peer); /* it keeps something else: it is told */
     } else if (change->round == REGION_ROUND_FREEZE && change->is_move) {

@@ -34,6 +34,7 @@ _Static_assert(AT_CHANGE + 24 == REGION_LETTER_HEAD_BYTES, "the head has no gaps
 /* Of a barrier. */
 #define BARRIER_PART   1u
 #define BARRIER_BROKEN 2u
+#define BARRIER_ANSWER 4u
 
 /* What a kind has. */
 #define HAS_BASE      1u
@@ -144,10 +145,12 @@ static uint8_t *put_barrier(uint8_t *at, const struct region_barrier_word *barri
     at = put_u64(at, barrier->number);
     at = put_u64(at, barrier->round);
     at = put_u64(at, barrier->latest);
+    at = put_u64(at, barrier->ask);
     bytes_put_u32(at, barrier->count);
     bytes_put_u32(at + 4, barrier->parties);
     at[8] = (uint8_t)((barrier->is_part ? BARRIER_PART : 0) |
-                      (barrier->is_broken ? BARRIER_BROKEN : 0));
+                      (barrier->is_broken ? BARRIER_BROKEN : 0) |
+                      (barrier->is_answer ? BARRIER_ANSWER : 0));
     return at + 9;
 }
 
@@ -340,15 +343,17 @@ static void take_barrier(struct reader *reader, struct region_barrier_word *barr
     barrier->number = take_u64(reader);
     barrier->round = take_u64(reader);
     barrier->latest = take_u64(reader);
+    barrier->ask = take_u64(reader);
     barrier->count = take_u32(reader);
     barrier->parties = take_u32(reader);
     flags = take(reader, 1);
-    if (flags == NULL || (*flags & ~(BARRIER_PART | BARRIER_BROKEN)) != 0) {
+    if (flags == NULL || (*flags & ~(BARRIER_PART | BARRIER_BROKEN | BARRIER_ANSWER)) != 0) {
         reader->is_wrong = true;
         return;
     }
     barrier->is_part = (*flags & BARRIER_PART) != 0;
     barrier->is_broken = (*flags & BARRIER_BROKEN) != 0;
+    barrier->is_answer = (*flags & BARRIER_ANSWER) != 0;
 }
 
 static void take_fields(struct reader *reader, struct region_letter *letter)
@@ -478,26 +483,29 @@ static bool is_lock_sound(const struct region_message *message)
            (message->status == NIGH_OK || lock->mode == REGION_LOCK_NONE);
 }
 
-/* Up go arrivals, and to a home what was known; back comes what has passed. A round never comes to
- * its end. */
+/* Up go arrivals, and to a home what was known; back comes what has passed, to who has asked. A
+ * round never comes to its end. */
 static bool is_barrier_sound(const struct region_message *message)
 {
     const struct region_barrier_word *barrier = &message->barrier;
     bool has_arrivals = barrier->count != 0 || barrier->parties != 0;
+    bool has_base = !region_version_is_none(&message->base);
+    bool is_back = !barrier->is_part && !has_arrivals && barrier->latest == 0 &&
+                   barrier->round < UINT64_MAX / 2;
 
     switch (message->kind) {
     case REGION_ARRIVED:
-        return !region_version_is_none(&message->base) && barrier->round <= barrier->latest &&
-               barrier->latest < UINT64_MAX / 2;
+        return has_base && barrier->round <= barrier->latest && barrier->latest < UINT64_MAX / 2 &&
+               barrier->is_part == (barrier->ask != 0) && !barrier->is_answer;
     case REGION_KNOWN:
-        return !region_version_is_none(&message->base) && barrier->round == 0 && !has_arrivals &&
-               barrier->latest < UINT64_MAX / 2;
+        return has_base && barrier->round == 0 && !has_arrivals &&
+               barrier->latest < UINT64_MAX / 2 && barrier->ask == 0 && !barrier->is_answer;
     case REGION_NOTED:
+        return is_back && barrier->ask == 0 && !barrier->is_answer &&
+               (message->status == NIGH_OK || message->status == NIGH_NOT_FOUND ||
+                message->status == NIGH_LIMIT);
     case REGION_PASSED:
-        return (message->kind == REGION_PASSED || message->status == NIGH_OK ||
-                message->status == NIGH_NOT_FOUND || message->status == NIGH_LIMIT) &&
-               !barrier->is_part && !has_arrivals && barrier->latest == 0 &&
-               barrier->round < UINT64_MAX / 2;
+        return is_back && barrier->ask != 0 && (!barrier->is_answer || barrier->round != 0);
     default: return true;
     }
 }

@@ -77,6 +77,21 @@ static void cut(const struct region_mapping *mapping, struct region_op *op)
     op->is_cut = true;
 }
 
+static bool has_ended(const struct region_mapping *mapping, const struct region_chunk *chunk)
+{
+    const struct region_mapping_shell *shell = &mapping->config.shell;
+
+    return shell->has_ended(shell->context, chunk->node, chunk->incarnation);
+}
+
+bool region_mapping_has(const struct region_mapping *mapping, uint32_t chunk)
+{
+    const struct region_descriptor *now = mapping->config.now;
+
+    return chunk < now->chunk_count && !region_window_is_none(now->chunks[chunk].handle) &&
+           !has_ended(mapping, &now->chunks[chunk]);
+}
+
 static void post_piece(struct region_mapping *mapping, struct region_op *op, uint32_t chunk)
 {
     const struct region_chunk *where = &mapping->config.now->chunks[chunk];
@@ -85,8 +100,7 @@ static void post_piece(struct region_mapping *mapping, struct region_op *op, uin
 
     if (where->node == REGION_NOBODY) {
         stop(op, NIGH_PEER_LOST);
-    } else if (!region_window_is_none(where->handle) &&
-               !region_chunks_has(&mapping->ended, chunk)) {
+    } else if (region_mapping_has(mapping, chunk)) {
         region_chunks_remove(&op->todo, chunk);
         region_chunks_add(&op->posted, chunk);
         mapping->config.shell.post(mapping->config.shell.context, op, &post);
@@ -293,22 +307,6 @@ void region_mapping_cancel(struct region_mapping *mapping, struct region_op *op,
 
 /* ---- what the home says --------------------------------------------------- */
 
-/* A home that has not heard yet that a node's incarnation has ended says what it said before. So
- * does one that has, of a chunk that the next incarnation made, where this node hears of that chunk
- * before it hears of the end: it is taken for ended until it lies elsewhere (docs/known-gaps.md).
- */
-static void keep_ended(struct region_mapping *mapping, const struct region_descriptor *later)
-{
-    const struct region_descriptor *now = mapping->config.now;
-
-    for (uint32_t n = 0; n < now->chunk_count; n++) {
-        if (n >= later->chunk_count || later->chunks[n].node != now->chunks[n].node ||
-            !region_version_equal(&later->chunks[n].since, &now->chunks[n].since)) {
-            region_chunks_remove(&mapping->ended, n);
-        }
-    }
-}
-
 static void say_told(const struct region_mapping *mapping)
 {
     if (mapping->config.shell.told != NULL) {
@@ -369,7 +367,6 @@ static void take_mapped(struct region_mapping *mapping, const struct region_mess
         return;
     }
     NIGH_ASSERT(message->descriptor->chunk_count <= mapping->config.room);
-    keep_ended(mapping, message->descriptor);
     region_descriptor_copy(now, message->descriptor);
     say_told(mapping);
     post_all(mapping);
@@ -432,8 +429,7 @@ void region_mapping_dead(struct region_mapping *mapping, uint32_t node)
     const struct region_descriptor *now = mapping->config.now;
 
     for (uint32_t n = 0; n < now->chunk_count; n++) {
-        if (now->chunks[n].node == node) {
-            region_chunks_add(&mapping->ended, n);
+        if (now->chunks[n].node == node && has_ended(mapping, &now->chunks[n])) {
             mapping->is_stale = true;
         }
     }

@@ -43,6 +43,8 @@ struct region_mapping_shell {
     nigh_status (*judge)(void *context, struct region_op *op,
                          const struct region_descriptor *descriptor);
     void (*ended)(void *context, struct region_op *op, nigh_status status);
+    /* Whether this incarnation of a node has ended, as far as is known here. */
+    bool (*has_ended)(void *context, uint32_t node, uint32_t incarnation);
     /* The home has told of the region. NULL: nobody minds. */
     void (*told)(void *context);
 };
@@ -64,7 +66,6 @@ struct region_mapping {
     bool is_freed;    /* so it says, or another region has its name; else it could not tell */
     bool is_stale;    /* the home is to be asked, or was */
     bool is_asked;
-    struct region_chunks ended; /* where they lay is an incarnation that has ended */
     struct {
         bool is_open; /* the home waits for an answer */
         struct region_version change;
@@ -102,9 +103,13 @@ void region_mapping_take(struct region_mapping *mapping, const struct region_mes
  * REGION_NOBODY: it is not known. */
 void region_mapping_home(struct region_mapping *mapping, uint32_t home);
 
-/* A node's incarnation has ended. What is known to lie there is posted no more: by its handle, of
- * which another may be given one like it, nobody is to reach what is there by then. It waits until
- * the home says that it is lost, or elsewhere. */
+/* Whether a chunk is where it is known to be, open, and with it the node's incarnation that made
+ * it. Else nothing of it is posted: by a handle of an incarnation that has ended, of which the next
+ * one may have given one like it, nobody is to reach what is there by then. It waits until the home
+ * says that the chunk is lost, or elsewhere. */
+bool region_mapping_has(const struct region_mapping *mapping, uint32_t chunk);
+
+/* A node's incarnation has ended: the home is asked what has become of what was there. */
 void region_mapping_dead(struct region_mapping *mapping, uint32_t node);
 
 void region_mapping_lease(struct region_mapping *mapping, bool has_lease);

@@ -34,7 +34,7 @@ enum region_message_kind {
     REGION_RECALL, /* another waits for what it has */
     /* Of a barrier of the region of birth `base`, up and down the tree of members. */
     REGION_ARRIVED, /* what a node knows of it, and of those below it */
-    REGION_PASSED,  /* all before `round` is over; or status: for all who wait */
+    REGION_PASSED,  /* all before `round` is over; or status: for all who wait; to who asked */
     /* Of the same, between a node and the home: what was known in views before. */
     REGION_KNOWN, /* and `ranks`: who took part then, or counted for others */
     REGION_NOTED, /* the home knows it; as PASSED */
@@ -52,8 +52,10 @@ struct region_barrier_word {
     uint64_t number;
     uint64_t round;          /* that is under way; 0: not known */
     uint64_t latest;         /* ARRIVED, KNOWN: the latest that is known of there */
+    uint64_t ask;            /* ARRIVED: the last of who says it; PASSED: of whom it is to */
     uint32_t count, parties; /* ARRIVED: so many have in this round, of so many; 0: not agreed */
     bool is_part;            /* ARRIVED: somebody here or below takes part; KNOWN: here */
+    bool is_answer;          /* PASSED: the home has heard the ask, and `round` is as of then */
     bool is_broken;          /* a party died */
 };
 

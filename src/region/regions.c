@@ -297,6 +297,7 @@ void regions_dead(struct regions *regions, uint32_t rank)
     NIGH_ASSERT(rank != regions->config.self);
     regions_link(regions, rank, false);
     peer->is_dead = true;
+    peer->ended = max_u32(peer->ended, peer->incarnation);
     peer->has_told = false;
     break_barriers(regions, rank);
     REGIONS_FOREACH(region, regions)
@@ -314,7 +315,7 @@ void regions_dead(struct regions *regions, uint32_t rank)
     }
 }
 
-void regions_alive(struct regions *regions, uint32_t rank, uint64_t incarnation)
+void regions_alive(struct regions *regions, uint32_t rank, uint32_t incarnation)
 {
     struct regions_peer *peer = &regions->peers[rank];
 
@@ -357,7 +358,7 @@ void regions_link(struct regions *regions, uint32_t rank, bool is_up)
 {
     struct regions_peer *peer = &regions->peers[rank];
 
-    NIGH_ASSERT(rank != regions->config.self);
+    NIGH_ASSERT(rank != regions->config.self && (!is_up || peer->incarnation != 0));
     for (uint32_t n = 0; n < regions->count; n++) {
         if (regions->all[n]->barriers != NULL) {
             region_barriers_unlink(regions->all[n]->barriers, rank);

@@ -84,10 +84,10 @@ struct region_hearers {
 
 struct regions_config {
     uint32_t self;
-    uint64_t incarnation;
-    uint32_t nodes; /* members' ranks are below */
-    uint32_t names; /* that this lane has machines of at once, at most */
-    uint64_t seed;  /* random */
+    uint32_t incarnation; /* not 0 */
+    uint32_t nodes;       /* members' ranks are below */
+    uint32_t names;       /* that this lane has machines of at once, at most */
+    uint64_t seed;        /* random */
     struct regions_shell shell;
 };
 
@@ -106,8 +106,10 @@ void regions_view(struct regions *regions, uint64_t epoch, const struct region_s
 /* Whether this node may act for the cluster. */
 void regions_lease(struct regions *regions, bool has_lease);
 
-/* A member of this incarnation is there; another than before: that one is dead. */
-void regions_alive(struct regions *regions, uint32_t rank, uint64_t incarnation);
+/* A member of this incarnation, not 0, is there, before its link is; another than before, whose
+ * number is lower where a clock went back: that one is dead. */
+void regions_alive(struct regions *regions, uint32_t rank, uint32_t incarnation);
+/* The incarnation that was there last has ended, with all that it had. */
 void regions_dead(struct regions *regions, uint32_t rank);
 
 /* This node was dead to the others: all that is here goes. */
@@ -204,6 +206,9 @@ const struct region_descriptor *region_known(const struct region *region);
 const char *region_name(const struct region *region, uint32_t *name_bytes);
 /* Where a chunk is, by what is known, and what opens it. False: not known, or not to be gone by. */
 bool region_place(const struct region *region, uint32_t chunk, struct region_place *place);
+/* Whether what is known is so still: else what waits, and was to go there, is refused (NIGH_STALE).
+ */
+bool region_is_at(const struct region *region, uint32_t chunk, const struct region_place *place);
 /* A name that has a machine here, for region_data; NULL: it has none. */
 struct region *regions_look(struct regions *regions, const char *name, uint32_t name_bytes);
 /* It was freed, or another has its name. */

@@ -87,20 +87,49 @@ void regions_place_barriers(struct region *region)
     }
 }
 
+/* What has become of the home. */
+static void follow_home(struct region *region)
+{
+    struct region_barriers *barriers = region->barriers;
+    const struct region_home *home = region->home;
+
+    if (home->state == REGION_HOME_EMPTY) {
+        region_barriers_end(barriers, NIGH_NOT_FOUND);
+        return;
+    }
+    if (home->state == REGION_HOME_OPEN) {
+        region_barriers_know(barriers);
+    }
+    if (home->state == REGION_HOME_OPEN && home->config.has_lease) {
+        region_barriers_open(barriers, &home->config.now->birth);
+    } else {
+        region_barriers_shut(barriers);
+    }
+}
+
 nigh_status regions_need_barriers(struct region *region)
 {
-    struct region_barrier_shell shell = {
-        .context = region, .send = regions_send, .passed = passed, .is_alive = is_alive};
+    struct region_barrier_shell shell = {.context = region,
+                                         .asks = &region->regions->asks,
+                                         .rounds = &region->rounds,
+                                         .send = regions_send,
+                                         .passed = passed,
+                                         .is_alive = is_alive};
+    nigh_status status = is_root(region) ? regions_need_home(region, 0) : NIGH_OK;
 
-    if (region->barriers == NULL) {
-        region->barriers = malloc(sizeof(*region->barriers));
-        if (region->barriers == NULL) {
-            return NIGH_NO_RESOURCES;
-        }
-        region_barriers_init(region->barriers, &shell);
-        regions_place_barriers(region);
+    if (status != NIGH_OK || region->barriers != NULL) {
+        return status;
     }
-    return is_root(region) ? regions_need_home(region, 0) : NIGH_OK;
+    region->barriers = malloc(sizeof(*region->barriers));
+    if (region->barriers == NULL) {
+        return NIGH_NO_RESOURCES;
+    }
+    region_barriers_init(region->barriers, &shell);
+    regions_place_barriers(region);
+    if (is_root(region)) {
+        follow_home(region); /* before the first is there: it is new, or it is not */
+    }
+    return NIGH_OK;
 }
 
 void regions_free_barriers(struct region *region)
@@ -121,15 +150,7 @@ void regions_tidy_barriers(struct region *region)
     }
     /* Without memory for one it is tried again with the next that is said of the name. */
     if (barriers->is_root && (region->home != NULL || regions_need_home(region, 0) == NIGH_OK)) {
-        const struct region_home *home = region->home;
-
-        if (home->state == REGION_HOME_EMPTY) {
-            region_barriers_end(barriers, NIGH_NOT_FOUND);
-        } else if (home->state == REGION_HOME_OPEN && home->config.has_lease) {
-            region_barriers_open(barriers, &home->config.now->birth);
-        } else {
-            region_barriers_shut(barriers);
-        }
+        follow_home(region);
     }
     if (region_barriers_are_idle(barriers)) {
         regions_free_barriers(region);

@@ -11,6 +11,13 @@ static void answered(void *context, struct region_ask *ask, nigh_status status)
     regions_shell_of(region)->answered(regions_shell_of(region)->context, ask, status);
 }
 
+static uint32_t incarnation(void *context, uint32_t rank)
+{
+    const struct region *region = context;
+
+    return region->regions->peers[rank].incarnation;
+}
+
 static bool make_room(void *context, uint32_t chunks)
 {
     return regions_need_home(context, chunks) == NIGH_OK;
@@ -48,6 +55,7 @@ static void begin_home(struct region *region, struct region_descriptor *now,
         .shell = {.context = region,
                   .send = regions_send,
                   .answered = answered,
+                  .incarnation = incarnation,
                   .make_room = make_room},
     };
 

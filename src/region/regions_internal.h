@@ -30,6 +30,7 @@ struct region {
     struct region_lock_node *locks;     /* beside the mapping, with the first lock */
     struct region_lock_home *lock_home; /* beside the home, with the first claim */
     struct region_barriers *barriers;   /* while somebody, here or below, takes part in one */
+    uint64_t rounds;                    /* the latest of those that went, while the home is here */
     struct list_node holding;           /* of homes that wait for mappers to stand still */
     bool holds_long;                    /* since before regions_held was called last */
     uint8_t name_bytes;
@@ -57,8 +58,9 @@ struct regions_peer {
     bool has_lost;        /* a letter since the walk began: it begins again */
     bool is_dead;         /* for this node, whatever the view says */
     bool has_told;        /* what it holds, in this epoch */
+    uint32_t incarnation; /* 0: never seen */
+    uint32_t ended;       /* the greatest of those that have; lower ones may live */
     uint64_t epoch;       /* by which it goes, as it said; 0: it has not */
-    uint64_t incarnation; /* 0: never seen */
 };
 
 struct regions {
@@ -71,6 +73,7 @@ struct regions {
     uint64_t epoch;
     struct region_set members; /* of the view */
     uint64_t counter;          /* of versions, above all that a home here has used */
+    uint64_t asks;             /* of barriers, the last number; names come and go */
     bool has_lease;
     struct regions_peer *peers; /* by rank; of this node itself, too */
     struct list busy;

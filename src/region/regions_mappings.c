@@ -32,6 +32,19 @@ static void ended(void *context, struct region_op *op, nigh_status status)
     regions_shell_of(region)->ended(regions_shell_of(region)->context, op_of(op), status);
 }
 
+/* The numbers of a node's incarnations grow, but where its clock went back. One that was not met
+ * yet, and is below one that has ended, counts as ended until it is met: the home is asked then. */
+static bool has_ended(void *context, uint32_t node, uint32_t incarnation)
+{
+    const struct region *region = context;
+    const struct regions_peer *peer = &region->regions->peers[node];
+
+    if (incarnation == peer->incarnation) {
+        return peer->is_dead;
+    }
+    return incarnation < peer->incarnation || incarnation <= peer->ended;
+}
+
 static void told(void *context)
 {
     struct region *region = context;
@@ -51,6 +64,7 @@ nigh_status regions_need_mapping(struct region *region, uint32_t room)
                                                      .post = post,
                                                      .judge = judge,
                                                      .ended = ended,
+                                                     .has_ended = has_ended,
                                                      .told = told}};
     uint32_t home = regions_home_of(region);
 
@@ -164,13 +178,19 @@ bool region_place(const struct region *region, uint32_t chunk, struct region_pla
     const struct region_mapping *mapping = region->mapping;
     const struct region_descriptor *now = mapping->config.now;
 
-    if (mapping->is_gone || chunk >= now->chunk_count ||
-        region_window_is_none(now->chunks[chunk].handle) ||
-        now->chunks[chunk].node == REGION_NOBODY || region_chunks_has(&mapping->ended, chunk))
+    if (mapping->is_gone || !region_mapping_has(mapping, chunk))
         return false;
     *place =
         (struct region_place){.node = now->chunks[chunk].node, .handle = now->chunks[chunk].handle};
     return true;
+}
+
+bool region_is_at(const struct region *region, uint32_t chunk, const struct region_place *place)
+{
+    const struct region_descriptor *now = region->mapping->config.now;
+
+    return region_mapping_has(region->mapping, chunk) && now->chunks[chunk].node == place->node &&
+           region_window_equal(now->chunks[chunk].handle, place->handle);
 }
 
 struct region *regions_look(struct regions *regions, const char *name, uint32_t name_bytes)

@@ -264,6 +264,7 @@ static nigh_status decline(struct regions *regions, const struct region_letter *
         said.status = NIGH_LIMIT;
         said.base = message->base;
         said.barrier.number = message->barrier.number;
+        said.barrier.ask = message->barrier.ask;
         break;
     case REGION_PASSED:
     case REGION_NOTED:

@@ -71,7 +71,7 @@ static size_t make_one(struct fuzz_input *input, uint8_t *bytes)
     made->chunk_count = chunks;
     for (uint32_t n = 0; n < chunks; n++) {
         made->chunks[n] = (struct region_chunk){
-            .node = n, .handle = {.address = n, .key = n % 3}, .since = made->birth};
+            .node = n, .incarnation = 1 + n, .handle = {.address = n, .key = n % 3}};
     }
     size_bytes = region_descriptor_encode(made, bytes);
     free(made);

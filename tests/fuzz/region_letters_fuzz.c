@@ -122,6 +122,19 @@ static void answered(void *context, struct region_ask *ask, nigh_status status)
     *asked = false;
 }
 
+static uint32_t incarnation(void *context, uint32_t rank)
+{
+    (void)context;
+    return 6 + rank % 3;
+}
+
+static bool has_ended(void *context, uint32_t node, uint32_t life)
+{
+    (void)context;
+    NIGH_ASSERT(node < LIMIT_NODES && life != 0);
+    return life < 7;
+}
+
 static void post(void *context, struct region_op *op, const struct region_post *todo)
 {
     struct operation *operation = container_of(op, struct operation, op);
@@ -282,18 +295,20 @@ static void begin(void)
                                           .home = {.epoch = 3, .incarnation = 7},
                                           .has_lease = true,
                                           .shell = {.act = act, .send = send_it}};
-    struct region_home_config home = {.self = SELF,
-                                      .version = {.epoch = 3, .incarnation = 7},
-                                      .room = ROOM,
-                                      .has_lease = true,
-                                      .now = region_say_at(&fuzz.now),
-                                      .next = region_say_at(&fuzz.next),
-                                      .shell = {.send = send_it, .answered = answered}};
+    struct region_home_config home = {
+        .self = SELF,
+        .version = {.epoch = 3, .incarnation = 7},
+        .room = ROOM,
+        .has_lease = true,
+        .now = region_say_at(&fuzz.now),
+        .next = region_say_at(&fuzz.next),
+        .shell = {.send = send_it, .answered = answered, .incarnation = incarnation}};
     struct region_mapping_config mapping = {
         .room = ROOM,
         .now = region_say_at(&fuzz.mapped),
         .has_lease = true,
-        .shell = {.send = send_it, .post = post, .judge = judge, .ended = ended}};
+        .shell = {
+            .send = send_it, .post = post, .judge = judge, .ended = ended, .has_ended = has_ended}};
 
     home.alive.words[0] = 0xf;
     home.untold.words[0] = below(4) == 0 ? 6 : 0;

@@ -70,8 +70,7 @@ static inline const struct region_descriptor *region_say_descriptor(struct regio
     for (uint32_t n = 0; n < made->chunk_count; n++) {
         made->chunks[n].node = 1 + region_say_below(say, 2);
         made->chunks[n].handle.address = region_say_below(say, 3);
-        made->chunks[n].since = made->version;
-        made->chunks[n].since.counter = 1;
+        made->chunks[n].incarnation = 6 + region_say_below(say, 3);
     }
     return region_descriptor_is_valid(made) ? made : NULL;
 }
@@ -115,6 +114,11 @@ static inline size_t region_say(struct region_say *say, const char *name,
         message.barrier.count = region_say_below(say, 4);
         message.barrier.parties = region_say_below(say, 4);
         message.barrier.is_part = region_say_below(say, 4) != 0;
+        message.barrier.ask = message.barrier.is_part ? 1 + message.change.counter : 0;
+    }
+    if (message.kind == REGION_PASSED) {
+        message.barrier.ask = 1 + message.change.counter; /* inputs stay what they are */
+        message.barrier.is_answer = message.barrier.round > 1;
     }
     if (message.kind == REGION_KNOWN) {
         message.barrier.latest = message.barrier.round;

@@ -110,6 +110,22 @@ static void on_answered(void *context, struct region_ask *ask, nigh_status statu
     }
 }
 
+/* Nobody is started again. */
+static uint32_t on_incarnation(void *context, uint32_t rank)
+{
+    (void)context;
+    (void)rank;
+    return 1;
+}
+
+static bool on_has_ended(void *context, uint32_t node, uint32_t incarnation)
+{
+    (void)context;
+    (void)node;
+    world_claim(incarnation == 1, "a chunk is of nobody");
+    return false;
+}
+
 static void on_post(void *context, struct region_op *op, const struct region_post *post)
 {
     struct flight *flight = &now.client.flights[post->piece.chunk];
@@ -169,14 +185,16 @@ static void clear_home(uint32_t h)
 
 static void init_home(uint32_t h)
 {
-    struct region_home_config config = {
-        .self = h,
-        .version = {.epoch = 1 + h, .incarnation = 1},
-        .room = CHUNKS,
-        .has_lease = true,
-        .now = &now.home_now[h].descriptor,
-        .next = &now.home_next[h].descriptor,
-        .shell = {.context = context_of(h), .send = on_send, .answered = on_answered}};
+    struct region_home_config config = {.self = h,
+                                        .version = {.epoch = 1 + h, .incarnation = 1},
+                                        .room = CHUNKS,
+                                        .has_lease = true,
+                                        .now = &now.home_now[h].descriptor,
+                                        .next = &now.home_next[h].descriptor,
+                                        .shell = {.context = context_of(h),
+                                                  .send = on_send,
+                                                  .answered = on_answered,
+                                                  .incarnation = on_incarnation}};
 
     for (uint32_t rank = h; rank < NODES; rank++) {
         region_set_add(&config.alive, rank);
@@ -503,5 +521,6 @@ void world_init(const struct budget *left)
                                                                   .send = on_send,
                                                                   .post = on_post,
                                                                   .judge = on_judge,
-                                                                  .ended = on_ended}});
+                                                                  .ended = on_ended,
+                                                                  .has_ended = on_has_ended}});
 }

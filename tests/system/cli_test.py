@@ -663,7 +663,9 @@ def test_bench_rpc(node, folder):
     assert stats["services"] == stats["calls_under_way"] == stats["requests_unanswered"] == 0, stats
     lines = good("bench", "rpc", "--at-once", "8", "--size", "1000", node=node).decode().splitlines()
     assert [line.split()[:3] for line in lines[1:]] == [["node", "1000", "8"], ["pair", "1000", "8"]], lines
-    for arguments in (("--at-once", "65"), ("--at-once", "0"), ("--size", "8161"), ("--serve", "--size", "8"),
+    lines = good("bench", "rpc", "--at-once", "1", "--size", "4K", node=node).decode().splitlines()
+    assert [line.split()[1] for line in lines[1:]] == ["4096", "4096"], lines
+    for arguments in (("--at-once", "65"), ("--at-once", "0"), ("--size", "8161"), ("--size", "8K"), ("--serve", "--size", "8"),
                       ("--offer",)):
         fails(USAGE, ["bench"], "bench", "rpc", *arguments, node=node)
     fails(USAGE, ["bench"], "bench", "objects", "--serve", node=node)
@@ -1186,6 +1188,12 @@ def test_examples_refuse_rubbish(node, folder):
                                 check=False, env={**os.environ, "NIGH_SOCKET": node.path})
         return result.returncode, result.stdout.decode(), result.stderr.decode()
 
+    for name in ("consumer", "counter_service", "echo_service", "embedded", "fetch", "producer", "region_donated", "region_mapped",
+                 "share", "subscriber"):
+        code, printed, said = example(name, "--help")
+        assert code == OK and printed.startswith(f"usage: example-{name} ") and not said, (name, code, printed, said)
+        assert len(printed.splitlines()) > 2 and max(map(len, printed.splitlines())) <= 100, printed
+    assert parsed("region", "ls", node=node) == [] and not os.path.exists("--help")
     for name in ("consumer", "producer", "subscriber"):
         for bad in ("ten", "", "0", "-1", "2x", "99999999999999999999"):
             code, _, said = example(name, bad)

@@ -27,6 +27,7 @@ DONATION = "@IHHiIQQ"
 OFFERS = 4  # of one session, before they are a region
 DISPOSALS = 16
 WAITS = 64  # for these
+TRIES = 20  # at a moment in which a node closes nothing of its own
 SEALED = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 SIZE = 8192
 
@@ -71,7 +72,7 @@ def numbers(node):
 
 
 def without_numbers(process):
-    """From now on it may open nothing more; what undoes that."""
+    """From now on it may open nothing more, until it closes one; what undoes that."""
     limit = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
     taken = {int(name) for name in os.listdir(f"/proc/{process.pid}/fd")}
     resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (min(set(range(len(taken) + 1)) - taken), limit[1]))
@@ -184,6 +185,12 @@ def lingering():
     return sending.detach(), taken
 
 
+def give(session, fd):
+    """Whoever closes it last waits: mostly the node, which has to take it first."""
+    send(session, [fd])
+    os.close(fd)
+
+
 def test_what_cannot_be_closed_holds_nobody_up():
     node = Node()
     bystander, kept = Session(node.path), []
@@ -193,8 +200,7 @@ def test_what_cannot_be_closed_holds_nobody_up():
         session = Session(node.path)
         fd, taken = lingering()
         kept.append(taken)
-        send(session, [fd])
-        threading.Thread(target=os.close, args=[fd], daemon=True).start()  # whoever is last waits: mostly the node
+        threading.Thread(target=give, args=[session, fd], daemon=True).start()
         assert answer(session) == "NIGH_INVALID"
         session.close()
         assert bystander.call(raw.OP_NOP, cookie=3) == (3, "NIGH_OK")
@@ -301,14 +307,17 @@ def ways_to_leave_it(node):
 
 def test_one_that_there_is_no_place_for_is_refused():
     """The node may open nothing more: it takes the one all the same, to close it, and goes on with who donated it."""
-    node = Node()
-    session, fd = Session(node.path), memfd()
-    allow_numbers = without_numbers(node.process)
-    assert donate(session, fd)[0] == "NIGH_NO_RESOURCES"
-    allow_numbers()
-    assert session.call(raw.OP_NOP, cookie=5) == (5, "NIGH_OK")
-    assert donate(session, fd)[0] == "NIGH_OK"
-    session.close()
+    node, fd = Node(), memfd()
+    statuses = []
+    while "NIGH_NO_RESOURCES" not in statuses:
+        assert len(statuses) < TRIES and set(statuses) <= {"NIGH_OK"}, statuses
+        session = Session(node.path)
+        allow_numbers = without_numbers(node.process)
+        statuses.append(donate(session, fd)[0])
+        allow_numbers()
+        assert session.call(raw.OP_NOP, cookie=5) == (5, "NIGH_OK")
+        assert donate(session, fd)[0] == "NIGH_OK"
+        session.close()
     assert node.stop()[0] == 0
 
 

@@ -94,7 +94,7 @@ def test_a_region_of_another_node_is_not_mapped():
 
 def test_wrong_words_are_refused():
     for name, words in (("mapped", ()), ("mapped", ("x", "0")), ("mapped", ("x", "y")), ("mapped", ("x", "1", "2")),
-                        ("donated", ()), ("donated", ("--watch",)), ("donated", ("--help",)), ("donated", ("x", "-1")),
+                        ("donated", ()), ("donated", ("--watch",)), ("donated", ("--no",)), ("mapped", ("--no",)), ("donated", ("x", "-1")),
                         ("donated", ("x", "1", "3600001")), ("donated", ("--watch", "x", "1"))):
         code, printed, said = example("/nowhere", name, *words)
         assert code == USAGE and not printed and said.strip(), (name, words, code, printed, said)

@@ -200,6 +200,40 @@ static void who_takes_too_long_writes_no_more(void **state)
     end_world(&world);
 }
 
+static bool is_lost(nigh_region *held)
+{
+    uint64_t word;
+
+    return nigh_region_read(held, 0, &word, sizeof word, WAIT_US) == NIGH_LOCK_LOST;
+}
+
+/* What was asked for once is not taken back; where it has come to the home at all in that time. */
+static void a_term_ends_though_nobody_waits_any_more(void **state)
+{
+    struct world world;
+    nigh_region *region, *other, *held, *next;
+    bool is_over = false;
+    char said[256];
+
+    (void)state;
+    begin_world(&world, 2);
+    region = create(world.client[0], &(nigh_region_spec){.name = "given up", .size = 4096});
+    other = open_region(world.client[1], "given up", NIGH_REGION_ALL);
+    assert_int_equal(lock(region, 1, NIGH_REGION_EXCLUSIVE, SECOND_US, WAIT_US, &held), NIGH_OK);
+    for (uint32_t n = 0; n < 10 && !is_over; n++) {
+        assert_int_equal(lock(other, 1, NIGH_REGION_EXCLUSIVE, 0, SECOND_US / 50, &next),
+                         NIGH_TIMEOUT);
+        is_over = SUPPORT_WAIT(is_lost(held), 2000);
+    }
+    assert_true(is_over);
+    assert_int_equal(nigh_region_unlock(held), NIGH_LOCK_LOST);
+    nigh_client_error(world.client[0], said, sizeof(said));
+    assert_non_null(strstr(said, "its term was over"));
+    nigh_region_close(region);
+    nigh_region_close(other);
+    end_world(&world);
+}
+
 static void a_client_that_ends_lets_go(void **state)
 {
     struct world world;
@@ -246,6 +280,7 @@ static void a_region_that_is_freed_has_no_locks(void **state)
     nigh_region *region, *other, *held, *next;
     nigh_status status;
     uint64_t word = 1;
+    char said[256];
 
     (void)state;
     begin_world(&world, 2);
@@ -257,7 +292,10 @@ static void a_region_that_is_freed_has_no_locks(void **state)
     assert_true(status == NIGH_NOT_FOUND || status == NIGH_LOCK_LOST); /* as its node hears of it */
     assert_int_equal(nigh_region_write(held, 0, &word, sizeof word, WAIT_US), NIGH_NOT_FOUND);
     assert_int_equal(lock(other, 1, NIGH_REGION_EXCLUSIVE, 0, WAIT_US, &next), NIGH_NOT_FOUND);
-    (void)nigh_region_unlock(held);
+    if (nigh_region_unlock(held) != NIGH_OK) {
+        nigh_client_error(world.client[1], said, sizeof(said));
+        assert_non_null(strstr(said, "the region was freed"));
+    }
     nigh_region_close(region);
     region = create(world.client[0], &(nigh_region_spec){.name = "freed", .size = 8192});
     assert_int_equal(lock(region, 1, NIGH_REGION_EXCLUSIVE, 0, WAIT_US, &next), NIGH_OK);
@@ -709,6 +747,7 @@ int main(void)
         cmocka_unit_test(what_is_counted_under_a_lock_is_counted_right),
         cmocka_unit_test(rights_and_modes),
         cmocka_unit_test(who_takes_too_long_writes_no_more),
+        cmocka_unit_test(a_term_ends_though_nobody_waits_any_more),
         cmocka_unit_test(a_client_that_ends_lets_go),
         cmocka_unit_test(a_node_that_ends_lets_go),
         cmocka_unit_test(a_region_that_is_freed_has_no_locks),

@@ -312,7 +312,7 @@ def test_wrong_usage(node, folder):
     region("create", "r", "8K", "--chunk", "4K", node=node)
     before = parsed("region", "stat", "r", node=node)
     cases = [
-        ((), ["create, ls, stat, read, write, move, chmod, resize or rm"]),
+        ((), ["ls, or create, stat, read, write, move, chmod, resize or rm and a NAME"]),
         (("ls", "r", "s"), ["ls takes at most one PREFIX"]),
         (("rm",), ["rm takes at least one NAME"]),
         (("ls", "--on", "0"), ["ls takes no --on"]),
@@ -400,7 +400,10 @@ def test_a_region_is_measured(node, folder):
     lines = good("bench", "region", "--size", "1000", node=node).decode().splitlines()
     assert [line.split()[:2] for line in lines] == [["OPERATION", "BYTES"]] + [
         [operation, "1000"] for operation in ("read", "write", "read-into", "write-from")], lines
-    for arguments in (("--size", "0"), ("--size", str(MIB + 1)), ("--serve",), ("--at-once", "2"), ("--offer",)):
+    lines = good("bench", "region", "--size", "8K", "--timeout", "1s", node=node).decode().splitlines()
+    assert len(lines) == 5 and {line.split()[1] for line in lines[1:]} == {str(8 * KIB)}, lines
+    for arguments in (("--size", "0"), ("--size", str(MIB + 1)), ("--size", "2M"), ("--size", "8x"), ("--serve",),
+                      ("--at-once", "2"), ("--offer",)):
         fails(USAGE, ["bench"], "bench", "region", *arguments, node=node)
     fails(USAGE, ["bench"], "bench", "objects", "--size", "8", node=node)
     fails(USAGE, ["bench"], "bench", "transfer", "--node", "0", node=node)
@@ -646,6 +649,25 @@ class Three(Cluster):
             with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
                 file.write("00112233" * 8 + "\n")
             self.members.append(Voter(self.folder.name, rank, join, key, *flags))
+
+
+def test_which_chunk_is_lost_is_said():
+    """Of those that were asked for, the first; the others are read and written."""
+    with Three() as members:
+        a, _, c = members
+        for member in members:  # of two, one may decide alone
+            wait_for(lambda: member.numbers()["view_quorum"] == member.numbers()["view_votes"] == 1)  # noqa: B023
+        wait_for(lambda: a.run("region", "create", "r", "12K", "--chunk", "4K", "--spread")[0] in (OK, EXISTS))
+        assert a.parsed("region", "stat", "r")["chunks"] == [0, 1, 2]
+        c.end(signal.SIGKILL)
+        wait_for(lambda: "chunk 2" in a.run("region", "read", "r", "--timeout", "5s")[2])
+        said = "r: chunk 2, its bytes from 8192 on, was lost with its node (nigh region stat says which are)"
+        for words, data in ((("read", "r"), b""), (("read", "r", "--offset", "9000", "--size", "1"), b""),
+                            (("write", "r", "--offset", "4K"), bytes(8 * KIB))):
+            code, _, told = a.run("region", *words, data=data)
+            assert code == FAILED and told == f"nigh region: {said}\n", (words, code, told)
+        a.good("region", "write", "r", data=b"x" * 8 * KIB)
+        assert a.good("region", "read", "r", "--size", "8K") == b"x" * 8 * KIB
 
 
 def listed(member, timeout="2s"):

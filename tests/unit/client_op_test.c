@@ -277,8 +277,8 @@ static void test_descriptor_tells_of_what_found_no_room(void **state)
             assert_int_equal(nigh_get_start(f.client, &id, 1, 50000, &views[n], &late[n]), NIGH_OK);
         }
         assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
-        assert_int_equal(nigh_poll(f.client), 0);
-        if (n == 1) {
+        if (n == 1) { /* by nigh_poll it is timed, too: who looks for events alone calls none */
+            assert_int_equal(nigh_poll(f.client), 0);
             assert_int_equal(nigh_get_start(f.client, &id, 1, 50000, &views[n], &late[n]), NIGH_OK);
         }
         while (nigh_op_status(&late[n]) == NIGH_PENDING) {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -46,6 +47,46 @@ static void test_path_is_too_long(void **state)
     assert_int_equal(open_at(path, &client), NIGH_INVALID);
     assert_non_null(strstr(nigh_open_error(), "at most 107"));
     assert_int_equal(open_at("", &client), NIGH_INVALID);
+}
+
+/* As nobody where this is root, whom no mode keeps away. */
+static nigh_status open_without_rights(const char *path)
+{
+    uid_t own = geteuid();
+    nigh_client *client = NULL;
+    nigh_status status;
+
+    assert_int_equal(seteuid(own == 0 ? 65534 : own), 0);
+    status = open_at(path, &client);
+    assert_int_equal(seteuid(own), 0);
+    return status;
+}
+
+/* What may not be written to, and the folder that may not be searched, are told from each other. */
+static void test_whose_right_lacks_is_told(void **state)
+{
+    struct fake_options options = {0};
+    char *before = getcwd(NULL, 0);
+    struct fake_node fake;
+
+    (void)state;
+    assert_non_null(before);
+    /* By paths from here on, as those above it may be closed, too. */
+    assert_int_equal(chdir(support_dir()), 0);
+    assert_int_equal(chmod(".", 0711), 0);
+    fake_node_start(&fake, &options);
+    assert_int_equal(chmod(fake.path, 0), 0);
+    assert_int_equal(open_without_rights(strrchr(fake.path, '/') + 1), NIGH_DENIED);
+    assert_non_null(strstr(nigh_open_error(), "write to it"));
+    assert_null(strstr(nigh_open_error(), "folder"));
+    fake_node_stop(&fake);
+    assert_int_equal(mkdir("shut", 0), 0);
+    assert_int_equal(open_without_rights("shut/within/node.sock"), NIGH_DENIED);
+    assert_non_null(
+        strstr(nigh_open_error(), "the folder shut, in which shut/within/node.sock would be"));
+    assert_int_equal(rmdir("shut"), 0);
+    assert_int_equal(chdir(before), 0);
+    free(before);
 }
 
 static void test_environment_names_the_socket(void **state)
@@ -432,6 +473,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_nobody_listens),
         cmocka_unit_test(test_path_is_too_long),
+        cmocka_unit_test(test_whose_right_lacks_is_told),
         cmocka_unit_test(test_environment_names_the_socket),
         cmocka_unit_test(test_refusals_tell_the_sentence),
         cmocka_unit_test(test_versions_that_do_not_fit),

@@ -943,22 +943,21 @@ static int use_parents(void *context)
     return wrong;
 }
 
-static void *end_as_thread(void *context)
+static void exit_now(void *unused)
 {
-    (void)context;
-    pthread_exit(NULL);
+    (void)unused;
+    _exit(0);
 }
 
-/* The child's only thread ends as one: what it had of its parent's is not touched. */
-static int end_with_thread(void *context)
+/* The child's only thread ends as one: what it had of its parent's is not touched. This key is the
+ * last one, and so its destructor, which keeps exit handlers away. */
+static int end_as_thread(void *context)
 {
-    pthread_t thread;
+    pthread_key_t last;
 
-    (void)context;
-    if (pthread_create(&thread, NULL, end_as_thread, NULL) != 0) {
+    if (pthread_key_create(&last, exit_now) != 0 || pthread_setspecific(last, context) != 0) {
         return 1;
     }
-    (void)pthread_join(thread, NULL);
     pthread_exit(NULL);
 }
 
@@ -971,7 +970,7 @@ static void a_child_has_none_of_it(void **state)
     put(&world, HERE(1), 4);
     assert_int_equal(nigh_space_lock_write(world.space, HERE(2), WAIT_US), NIGH_OK);
     assert_int_equal(support_join(support_fork(use_parents, &world), 20000), 0);
-    assert_int_equal(support_join(support_fork(end_with_thread, &world), 20000), 0);
+    assert_int_equal(support_join(support_fork(end_as_thread, &world), 20000), 0);
     assert_int_equal(get(&world, HERE(1)), 4);
     assert_int_equal(do_other(&world, try_lock, HERE(2)), NIGH_BUSY);
     assert_int_equal(said(&world, SPACE_RECORD_UNLOCK), 0);
@@ -1008,6 +1007,9 @@ static void a_child_has_its_own(void **state)
     struct world world;
 
     (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* under it children of several threads begin none */
+#endif
     begin(&world);
     put(&world, HERE(1), 4);
     assert_int_equal(nigh_space_fence(world.space, WAIT_US), NIGH_OK);
@@ -1132,12 +1134,16 @@ static void what_came_too_late_is_undone(void **state)
     assert_int_equal(said(&world, SPACE_RECORD_UNLOCK), 1);
     assert_int_equal(do_other(&world, try_lock, HERE(2)), NIGH_OK);
     stand(&world);
+    fake_node_lock(&world.f.fake);
     next = (uint32_t)one(&world)->next_block;
+    fake_node_unlock(&world.f.fake);
     assert_int_equal(nigh_space_alloc(world.space, 8, 0, SOON_US, &address), NIGH_TIMEOUT);
     go_on(&world);
     assert_int_equal(nigh_space_flush(world.space, WAIT_US, NULL), NIGH_OK);
     assert_int_equal(said(&world, SPACE_RECORD_FREE), 1);
+    fake_node_lock(&world.f.fake);
     assert_true(one(&world)->is_freed[next]);
+    fake_node_unlock(&world.f.fake);
     finish(&world);
 }
 

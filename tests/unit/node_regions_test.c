@@ -1293,6 +1293,23 @@ static void who_has_it_open_is_told(void **state)
     echo_hears_regions = 0;
 }
 
+/* What the region is like is no secret from who had it open. */
+static void who_has_no_right_left_looks_at_it_still(void **state)
+{
+    const struct session_region_grant group = {.whose = 1, .take = REGION_READ};
+    uint64_t mine, others, again;
+
+    (void)state;
+    mine = shared_with_another(LIMIT_REGION_UNIT_BYTES, &others);
+    memcpy(memory, &group, sizeof(group));
+    assert_int_equal(ask(0, a_question(SESSION_REGION_GRANT, mine, 0, sizeof(group))).status,
+                     NIGH_OK);
+    assert_int_equal(ask(0, a_grant(mine, 71, 0, REGION_READ | REGION_WRITE)).status, NIGH_OK);
+    assert_int_equal(read_some(2, others, 0, 8), NIGH_DENIED);
+    assert_int_equal(ask(2, a_question(SESSION_REGION_STAT, others, 0, 0)).status, NIGH_OK);
+    assert_int_equal(open_region(2, "r", REGION_READ, &again), NIGH_DENIED);
+}
+
 /* Its home takes nobody more. */
 static void home_is_full(const char *name)
 {
@@ -2121,10 +2138,33 @@ static struct {
     struct turns_seat seats[SLOTS * (ROUND + 1) * QOS_CLASSES], *seats_before;
     uint32_t asked_pushes[SLOTS * ROUND], *asked_before;
     struct region_chunk chunks_before[ROUND];
+    struct regions_peer members[ROUND], *members_before; /* as regions know them */
     struct fabric_memory *memory;
     uint8_t bytes[4096];
     uint8_t *kept; /* buffers */
 } around;
+
+/* Of the members that regions know only the node itself has anything to say. */
+static void know_members(struct regions_peer *members)
+{
+    struct regions *regions = lane->regions->regions;
+    struct regions_peer *before = &regions->peers[0];
+    bool is_busy = list_is_linked(&before->link);
+    struct list_node *node;
+
+    if (is_busy) {
+        list_remove(&before->link);
+    }
+    members[0] = *before;
+    list_init(&members[0].letters);
+    while ((node = list_pop_front(&before->letters)) != NULL) {
+        list_push_back(&members[0].letters, node);
+    }
+    if (is_busy) {
+        list_push_back(&regions->busy, &members[0].link);
+    }
+    regions->peers = members;
+}
 
 /* Also where it is away no more. */
 static void round_end(void)
@@ -2146,6 +2186,7 @@ static void round_end(void)
     for (uint32_t n = 0; n < ROUND; n++) {
         *chunk_of(round_names[n]) = around.chunks_before[n];
     }
+    know_members(around.members_before);
     fabric_memory_deregister(linked.there.fabric, around.memory);
     link_end();
 }
@@ -2168,9 +2209,12 @@ static void round_begin(void)
             fabric_memory_remote(linked.there.fabric, around.memory, around.bytes);
 
         around.chunks_before[n] = *chunk;
+        around.members[n].incarnation = chunk->incarnation;
         chunk->node = n;
         chunk->handle = (struct region_window){.address = remote.address, .key = remote.key};
     }
+    around.members_before = at->regions->peers;
+    know_members(around.members);
     for (uint32_t n = 0; n <= ROUND; n++) {
         for (uint32_t class = 0; class < QOS_CLASSES; class ++) {
             qos_window_init(&around.peers[n].windows[class], LIMIT_QOS_WINDOW);
@@ -3370,6 +3414,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_map_is_its_sessions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_brought_needs_a_handle, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_has_it_open_is_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_has_no_right_left_looks_at_it_still, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_home_that_is_full_frees_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(many_are_told_in_turns, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_revoke_leaves_who_has_it_mapped_behind, set_up,

@@ -41,6 +41,7 @@ static struct {
     uint32_t untold[NODES]; /* letters to the root, of what was known in the view before */
     bool is_dead[NODES], is_member[NODES];
     bool knows_dead[NODES][NODES];
+    uint64_t asks[NODES], rounds[NODES];
 } world;
 
 static const struct region_version birth = {.epoch = 1, .incarnation = 2, .counter = 3};
@@ -206,6 +207,7 @@ static void open_root(void)
             assert_true(deliver(n, world.root));
         }
     }
+    region_barriers_know(&world.nodes[world.root]);
     region_barriers_open(&world.nodes[world.root], &birth);
 }
 
@@ -215,6 +217,8 @@ static void begin(uint64_t seed)
     world.random = seed;
     for (uint32_t rank = 0; rank < NODES; rank++) {
         struct region_barrier_shell shell = {.context = (void *)(uintptr_t)rank,
+                                             .asks = &world.asks[rank],
+                                             .rounds = &world.rounds[rank],
                                              .send = on_send,
                                              .passed = on_passed,
                                              .is_alive = is_alive};
@@ -295,13 +299,37 @@ static bool all_have_passed(uint32_t rounds)
     return true;
 }
 
+static void leave(struct member *member)
+{
+    member->waits = false;
+    region_barrier_leave(&world.nodes[member->node], &member->party, false);
+}
+
+/* As its deadline has passed. */
+static void withdraw(struct member *member)
+{
+    region_barrier_withdraw(&world.nodes[member->node], &member->party);
+    member->waits = false;
+}
+
 static void step(uint32_t trouble, uint32_t rounds)
 {
     struct member *member = &world.members[below(PARTIES)];
 
     switch (below(4)) {
     case 0:
-        if (!member->waits && member->passed < rounds) {
+        if (member->waits) {
+            /* With who is counted the others may have gone on, and it does not hear it. */
+            if (member->party.ask != 0 && below(8) == 0) {
+                withdraw(member);
+            }
+            break;
+        }
+        if (member->passed < rounds && below(8) == 0) {
+            leave(member); /* somebody else takes its place, who knows how often all have arrived */
+            member->node = below(NODES);
+        }
+        if (member->passed < rounds) {
             arrive(member, 9, PARTIES);
         }
         break;
@@ -679,12 +707,6 @@ static void who_was_started_again_took_no_part(void **state)
     end();
 }
 
-static void leave(struct member *member)
-{
-    member->waits = false;
-    region_barrier_leave(&world.nodes[member->node], &member->party, false);
-}
-
 /* A node that remembers who took part, as it has no link to one of them, says nothing any more of
  * the rounds that those had. */
 static void what_was_noted_is_not_of_who_comes_later(void **state)
@@ -739,6 +761,239 @@ static void a_home_hears_who_left(void **state)
     break_link(node, world.root);
     deliver_all();
     assert_true(region_barriers_are_idle(&world.nodes[world.root]));
+    end();
+}
+
+/* ---- newcomers ------------------------------------------------------------ */
+
+/* Parties at these nodes of the tree of home 0; 1 and 2 are below it, and 3 and 4 below 1. */
+static void begin_at(uint32_t first, uint32_t second, uint32_t third)
+{
+    begin_spread();
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        world.members[n].arrived = 1000; /* nobody waits for it */
+    }
+    world.members[0].node = first;
+    world.members[1].node = second;
+    world.members[2].node = third;
+}
+
+/* Letters from one to another, and on from there, as long as there are some. */
+static void deliver_along(const uint32_t *nodes, uint32_t count)
+{
+    for (uint32_t n = 0; n + 1 < count; n++) {
+        while (deliver(nodes[n], nodes[n + 1])) {
+        }
+    }
+}
+
+#define ALONG(...)                                 \
+    deliver_along((const uint32_t[]){__VA_ARGS__}, \
+                  sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+
+/* The first two have waited for each other, as the home knows; the third takes the place of the
+ * first, which has passed, and waits for the second, which has to arrive again. */
+static void check_that_the_third_waits(void)
+{
+    assert_int_equal(world.members[0].passed, 1);
+    leave(&world.members[0]);
+    world.members[0].arrived = 1000;
+    world.members[2].passed = 1;
+    arrive(&world.members[2], 9, 2);
+}
+
+static void check_that_the_third_is_in_step(void)
+{
+    deliver_all();
+    assert_int_equal(world.members[1].passed, 1);
+    assert_true(world.members[2].waits);
+    arrive(&world.members[1], 9, 2);
+    deliver_all();
+    assert_int_equal(world.members[1].passed, 2);
+    assert_int_equal(world.members[2].passed, 2);
+    end();
+}
+
+static void who_is_new_where_it_is_not_known_that_all_went_on_waits(void **state)
+{
+    (void)state;
+    begin_at(1, 3, 3);
+    arrive(&world.members[0], 9, 2);
+    arrive(&world.members[1], 9, 2);
+    for (uint32_t n = 0; n < 4; n++) {
+        ALONG(3, 1, 0, 1);
+        if (world.members[0].passed == 0) {
+            ALONG(1, 3);
+        }
+    }
+    check_that_the_third_waits();
+    check_that_the_third_is_in_step();
+}
+
+static void who_is_new_below_who_does_not_know_that_all_went_on_waits(void **state)
+{
+    (void)state;
+    begin_at(2, 1, 4);
+    arrive(&world.members[0], 9, 2);
+    arrive(&world.members[1], 9, 2);
+    ALONG(1, 0, 1, 0);
+    ALONG(2, 0, 2, 0, 2);
+    check_that_the_third_waits();
+    ALONG(4, 1, 4, 1);
+    check_that_the_third_is_in_step();
+}
+
+/* It asked for one that waits no longer, and all went on without that one. */
+static void what_answers_another_ask_is_not_for_who_came_later(void **state)
+{
+    (void)state;
+    begin_at(0, 0, 3);
+    world.members[3].node = 3;
+    arrive(&world.members[3], 9, 2);
+    ALONG(3, 1, 0, 1);
+    withdraw(&world.members[3]);
+    world.members[3].arrived = 1000;
+    arrive(&world.members[0], 9, 2);
+    arrive(&world.members[1], 9, 2);
+    check_that_the_third_waits();
+    ALONG(1, 3, 1, 0, 1, 3);
+    check_that_the_third_is_in_step();
+}
+
+/* All have left that took part, while one was told of a round, or that it is broken. */
+static void all_leave_and_others_come(void)
+{
+    ALONG(3, 1, 0);
+    ALONG(3, 0);
+    for (uint32_t n = 0; n < PARTIES; n++) {
+        if (world.members[n].party.barrier != NULL) {
+            leave(&world.members[n]);
+        }
+    }
+    ALONG(4, 1, 0);
+    ALONG(4, 0);
+    ALONG(3, 1, 0);
+    ALONG(3, 0);
+    assert_true(region_barriers_are_idle(&world.nodes[0]));
+    for (uint32_t n = 0; n < 3; n++) {
+        world.members[n] = (struct member){.node = n == 1 ? 3 : 0};
+    }
+    arrive(&world.members[0], 9, 3);
+    arrive(&world.members[1], 9, 3);
+    deliver_all();
+    assert_true(world.members[0].waits);
+    assert_true(world.members[1].waits);
+    arrive(&world.members[2], 9, 3);
+    deliver_all();
+    for (uint32_t n = 0; n < 3; n++) {
+        assert_int_equal(world.members[n].passed, 1);
+        assert_int_equal(world.members[n].status, NIGH_OK);
+    }
+    end();
+}
+
+static void what_was_said_of_a_round_is_not_of_who_comes_later(void **state)
+{
+    (void)state;
+    begin_at(0, 3, 4);
+    arrive(&world.members[1], 9, 2);
+    deliver_all();
+    arrive(&world.members[0], 9, 2);
+    ALONG(0, 1);
+    assert_int_equal(world.members[0].passed, 1);
+    assert_int_equal(world.members[1].passed, 0);
+    all_leave_and_others_come();
+}
+
+static void what_was_said_of_a_death_is_not_of_who_comes_later(void **state)
+{
+    (void)state;
+    begin_at(0, 3, 4);
+    for (uint32_t n = 0; n < 3; n++) {
+        arrive(&world.members[n], 9, 4);
+    }
+    deliver_all();
+    world.members[2].waits = false;
+    region_barrier_leave(&world.nodes[4], &world.members[2].party, true);
+    ALONG(4, 1, 0, 1);
+    assert_int_equal(world.members[0].status, NIGH_PEER_LOST);
+    assert_true(world.members[1].waits);
+    all_leave_and_others_come();
+}
+
+/* As the home asks after a link broke whether somebody takes part yet. */
+static void what_was_noted_of_a_round_is_not_of_who_comes_later(void **state)
+{
+    (void)state;
+    begin_at(0, 3, 4);
+    arrive(&world.members[1], 9, 2);
+    arrive(&world.members[0], 9, 2);
+    deliver_all();
+    assert_int_equal(world.members[1].passed, 1);
+    place_all();
+    open_root();
+    deliver_all();
+    break_link(0, 3);
+    all_leave_and_others_come();
+}
+
+static void what_was_noted_of_a_death_is_not_of_who_comes_later(void **state)
+{
+    (void)state;
+    begin_at(0, 3, 4);
+    for (uint32_t n = 0; n < 3; n++) {
+        arrive(&world.members[n], 9, 4);
+    }
+    deliver_all();
+    place_all();
+    open_root();
+    deliver_all();
+    world.members[2].waits = false;
+    region_barrier_leave(&world.nodes[4], &world.members[2].party, true);
+    deliver_all();
+    assert_int_equal(world.members[1].status, NIGH_PEER_LOST);
+    break_link(0, 3);
+    all_leave_and_others_come();
+}
+
+/* A node keeps what it knows as it does not hear that the home has noted it; all leave meanwhile,
+ * and others come. */
+static void what_was_known_of_a_round_is_not_of_who_comes_later(void **state)
+{
+    (void)state;
+    begin_at(0, 3, 4);
+    arrive(&world.members[1], 9, 2);
+    arrive(&world.members[0], 9, 2);
+    deliver_all();
+    place_all();
+    open_root();
+    leave(&world.members[0]);
+    leave(&world.members[1]);
+    for (uint32_t n = 0; n < 4; n++) {
+        ALONG(3, 1, 0);
+        ALONG(3, 0);
+    }
+    world.channels[0][3].count = 0;
+    deliver_all();
+    assert_true(region_barriers_are_idle(&world.nodes[0]));
+    assert_false(region_barriers_are_idle(&world.nodes[3]));
+    for (uint32_t n = 0; n < 3; n++) {
+        world.members[n] = (struct member){.node = n == 1 ? 3 : n};
+    }
+    arrive(&world.members[0], 9, 3);
+    arrive(&world.members[1], 9, 3);
+    ALONG(3, 1, 0, 1, 3, 1, 0);
+    assert_true(world.members[0].waits);
+    break_link(0, 3);
+    deliver_all();
+    assert_true(world.members[0].waits);
+    assert_true(world.members[1].waits);
+    arrive(&world.members[2], 9, 3);
+    deliver_all();
+    for (uint32_t n = 0; n < 3; n++) {
+        assert_int_equal(world.members[n].passed, 1);
+        assert_int_equal(world.members[n].status, NIGH_OK);
+    }
     end();
 }
 
@@ -810,6 +1065,14 @@ int main(void)
         cmocka_unit_test(who_was_started_again_took_no_part),
         cmocka_unit_test(what_was_noted_is_not_of_who_comes_later),
         cmocka_unit_test(a_home_hears_who_left),
+        cmocka_unit_test(who_is_new_where_it_is_not_known_that_all_went_on_waits),
+        cmocka_unit_test(who_is_new_below_who_does_not_know_that_all_went_on_waits),
+        cmocka_unit_test(what_answers_another_ask_is_not_for_who_came_later),
+        cmocka_unit_test(what_was_said_of_a_round_is_not_of_who_comes_later),
+        cmocka_unit_test(what_was_said_of_a_death_is_not_of_who_comes_later),
+        cmocka_unit_test(what_was_noted_of_a_round_is_not_of_who_comes_later),
+        cmocka_unit_test(what_was_noted_of_a_death_is_not_of_who_comes_later),
+        cmocka_unit_test(what_was_known_of_a_round_is_not_of_who_comes_later),
         cmocka_unit_test(they_agree_on_how_many_they_are),
         cmocka_unit_test(a_region_that_is_freed_has_no_barriers),
         cmocka_unit_test(as_many_as_there_is_room_for),

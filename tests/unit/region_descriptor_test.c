@@ -84,15 +84,17 @@ static void what_is_written_is_read(void **state)
 
     (void)state;
     assert_int_equal(region_descriptor_grant(descriptor, 3, REGION_WRITE, 0), NIGH_OK);
-    descriptor->chunks[2] =
-        (struct region_chunk){.node = REGION_NOBODY, .since = region_fixture_version(2)};
+    descriptor->chunks[1].incarnation = UINT32_MAX;
+    region_chunk_lose(&descriptor->chunks[2]);
     size_bytes = region_descriptor_encode(descriptor, bytes);
-    assert_int_equal(size_bytes, 88 + 3 + 8 + 5 * 40);
+    assert_int_equal(size_bytes, 88 + 3 + 8 + 5 * 20);
     memset(&other, 0xee, sizeof(other));
     assert_int_equal(region_descriptor_decode(bytes, size_bytes, 5, region_fixture_at(&other)),
                      NIGH_OK);
     assert_int_equal(region_descriptor_encode(region_fixture_at(&other), again), size_bytes);
     assert_memory_equal(bytes, again, size_bytes);
+    assert_int_equal(region_fixture_at(&other)->chunks[0].incarnation, 7);
+    assert_int_equal(region_fixture_at(&other)->chunks[1].incarnation, UINT32_MAX);
     assert_int_equal(region_fixture_at(&other)->chunks[2].node, REGION_NOBODY);
     assert_int_equal(region_fixture_at(&other)->chunks[4].handle.address, 54);
     assert_int_equal(region_descriptor_decode(bytes, size_bytes, 4, region_fixture_at(&other)),
@@ -151,9 +153,11 @@ static void what_cannot_be_is_not_valid(void **state)
     INVALID(descriptor->name_bytes = 2);
     INVALID(descriptor->name_bytes = 4);
     INVALID(descriptor->chunks[1].node = LIMIT_NODES);
-    INVALID(descriptor->chunks[1].node = REGION_NOBODY); /* it has a handle */
-    INVALID(descriptor->chunks[1].since.counter = 3);
-    INVALID(descriptor->chunks[1].since.counter = 0);
+    INVALID((descriptor->chunks[1].node = REGION_NOBODY, /* it has a handle, */
+             descriptor->chunks[1].incarnation = 0));
+    INVALID((descriptor->chunks[1].node = REGION_NOBODY, /* or a life */
+             descriptor->chunks[1].handle = REGION_NO_WINDOW));
+    INVALID(descriptor->chunks[1].incarnation = 0);
     INVALID((descriptor->grant_count = 1, descriptor->grants[0].uid = REGION_FIXTURE_OWNER,
              descriptor->grants[0].rights = 1));
     INVALID((descriptor->grant_count = 1, descriptor->grants[0].uid = 5)); /* of nothing */

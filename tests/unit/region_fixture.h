@@ -26,7 +26,7 @@ static inline struct region_version region_fixture_version(uint64_t counter)
     return (struct region_version){.epoch = 3, .incarnation = 7, .counter = counter};
 }
 
-/* Of `chunks` chunks, at nodes 1, 2, 1, ...; the last is short. */
+/* Of `chunks` chunks, at nodes 1, 2, 1, ... in their seventh lives; the last is short. */
 static inline struct region_descriptor *region_fixture_make(struct region_fixture *fixture,
                                                             uint32_t chunks)
 {
@@ -44,9 +44,8 @@ static inline struct region_descriptor *region_fixture_make(struct region_fixtur
     memcpy(descriptor->name, "tab", 3);
     descriptor->chunk_count = chunks;
     for (uint32_t n = 0; n < chunks; n++) {
-        descriptor->chunks[n] = (struct region_chunk){.node = 1 + n % 2,
-                                                      .handle = {.address = 50 + n, .key = 1},
-                                                      .since = region_fixture_version(1)};
+        descriptor->chunks[n] = (struct region_chunk){
+            .node = 1 + n % 2, .incarnation = 7, .handle = {.address = 50 + n, .key = 1}};
     }
     return descriptor;
 }

@@ -23,6 +23,7 @@ static struct {
     nigh_status status;
     uint32_t answers;
     uint64_t handle;
+    uint32_t lives[4]; /* which it is of each node, but for the first */
 } world;
 
 static void on_send(void *context, const struct region_message *message)
@@ -40,14 +41,21 @@ static void on_answered(void *context, struct region_ask *ask, nigh_status statu
     world.answers++;
 }
 
+static uint32_t on_incarnation(void *context, uint32_t rank)
+{
+    (void)context;
+    return 1 + world.lives[rank];
+}
+
 static void begin(bool is_rebuilding)
 {
-    struct region_home_config config = {.version = region_fixture_version(0),
-                                        .room = ROOM,
-                                        .has_lease = true,
-                                        .now = region_fixture_at(&world.now),
-                                        .next = region_fixture_at(&world.next),
-                                        .shell = {.send = on_send, .answered = on_answered}};
+    struct region_home_config config = {
+        .version = region_fixture_version(0),
+        .room = ROOM,
+        .has_lease = true,
+        .now = region_fixture_at(&world.now),
+        .next = region_fixture_at(&world.next),
+        .shell = {.send = on_send, .answered = on_answered, .incarnation = on_incarnation}};
 
     memset(&world, 0, sizeof(world));
     for (uint32_t rank = 0; rank < 4; rank++) {
@@ -240,6 +248,41 @@ static void what_is_donated_stays(void **state)
     region_home_ask(&world.home, &resize);
     assert_answered(&resize, NIGH_INVALID);
     assert_int_equal(region_fixture_at(&world.now)->chunk_count, 1);
+}
+
+/* Whose a chunk is, is said beside it: of who answered that it made it, which may be another than
+ * lived when it was asked for. */
+static void chunks_are_of_the_life_that_made_them(void **state)
+{
+    struct region_ask ask = create_ask(2), move;
+    struct region_message prepare, copy, commit;
+
+    (void)state;
+    begin(false);
+    region_home_ask(&world.home, &ask);
+    world.lives[1] = 4;
+    both_do(REGION_PREPARE, 3);
+    commit = hear(REGION_COMMIT, 1);
+    assert_int_equal(commit.descriptor->chunks[0].incarnation, 5);
+    assert_int_equal(commit.descriptor->chunks[1].incarnation, 1);
+    done(&commit, 1, NIGH_OK);
+    does(REGION_COMMIT, 2, 2);
+    both_do(REGION_THAW, 3);
+    assert_answered(&ask, NIGH_OK);
+    assert_true(region_descriptor_is_valid(region_fixture_at(&world.now)));
+    move = move_ask();
+    region_home_ask(&world.home, &move);
+    prepare = hear(REGION_PREPARE, 1);
+    done(&prepare, 1, NIGH_OK);
+    does(REGION_FREEZE, 2, 2);
+    copy = hear(REGION_COPY, 1);
+    done(&copy, 3, NIGH_OK);
+    commit = hear(REGION_COMMIT, 1);
+    assert_int_equal(commit.descriptor->chunks[1].incarnation, 5);
+    assert_int_equal(region_fixture_at(&world.now)->chunks[1].incarnation, 1); /* until then */
+    done(&commit, 3, NIGH_OK);
+    region_home_dead(&world.home, 1);
+    assert_int_equal(region_fixture_at(&world.now)->chunks[0].incarnation, 0);
 }
 
 static void what_cannot_be_made_is_nowhere(void **state)
@@ -739,7 +782,6 @@ static void say_held(uint32_t who, uint64_t chunks, uint64_t version)
     held->version.counter = version;
     held->version.epoch--;
     held->birth.epoch--;
-    held->chunks[0].since.epoch = held->chunks[1].since.epoch = held->birth.epoch;
     take(&message);
 }
 
@@ -837,6 +879,7 @@ int main(void)
         cmocka_unit_test(a_region_is_made_in_rounds),
         cmocka_unit_test(what_is_to_be_mapped_is_made_so),
         cmocka_unit_test(what_is_donated_stays),
+        cmocka_unit_test(chunks_are_of_the_life_that_made_them),
         cmocka_unit_test(what_cannot_be_made_is_nowhere),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(without_room_there_are_no_chunks),

@@ -69,6 +69,8 @@ static struct region_message make(enum region_message_kind kind,
             message.barrier.parties = 6;
             message.barrier.is_part = true;
         }
+        message.barrier.ask = kind == REGION_ARRIVED || kind == REGION_PASSED ? 1ull << 33 : 0;
+        message.barrier.is_answer = kind == REGION_PASSED;
         break;
     case REGION_KINDS: break;
     }
@@ -288,11 +290,26 @@ static void what_no_machine_says_is_refused(void **state)
     assert_refused(grant);
     arrived.barrier.round = 5; /* later than the latest */
     assert_refused(arrived);
+    arrived = make(REGION_ARRIVED, descriptor);
+    arrived.barrier.ask = 0; /* who takes part has asked */
+    assert_refused(arrived);
+    arrived = make(REGION_ARRIVED, descriptor);
+    arrived.barrier.is_part = false; /* and nobody else has */
+    assert_refused(arrived);
     passed.barrier.count = 1;
+    assert_refused(passed);
+    passed = make(REGION_PASSED, descriptor);
+    passed.barrier.ask = 0; /* it is to nobody who asked */
+    assert_refused(passed);
+    passed = make(REGION_PASSED, descriptor);
+    passed.barrier.round = 0; /* and answers nothing */
     assert_refused(passed);
     known.barrier.round = 1; /* it is nobody's that counts there */
     assert_refused(known);
     noted.barrier.is_part = true;
+    assert_refused(noted);
+    noted = make(REGION_NOTED, descriptor);
+    noted.barrier.is_answer = true;
     assert_refused(noted);
     noted = make(REGION_NOTED, descriptor);
     noted.status = NIGH_INVALID; /* what was known is noted, or there is no room, or no region */

@@ -35,8 +35,10 @@ static struct region_descriptor *describe(const char *name, uint32_t chunks, uin
     }
     made->chunk_count = chunks;
     for (uint32_t n = 0; n < chunks; n++) {
-        made->chunks[n] = (struct region_chunk){
-            .node = n % 5 == 3 ? REGION_NOBODY : n % LIMIT_NODES, .since = born};
+        made->chunks[n] = (struct region_chunk){.node = n % LIMIT_NODES, .incarnation = 1};
+        if (n % 5 == 3) {
+            region_chunk_lose(&made->chunks[n]);
+        }
     }
     assert_true(region_descriptor_is_valid(made));
     return made;

@@ -15,8 +15,9 @@ static struct {
     struct region_post posts[16];
     uint32_t post_count;
     uint32_t maps, unmaps, holds;
-    uint64_t held;      /* the change that was answered for last */
-    nigh_status judged; /* what is to be said */
+    uint64_t held;       /* the change that was answered for last */
+    nigh_status judged;  /* what is to be said */
+    uint32_t ended_life; /* of node 2, the last */
     struct region_op *ended;
     nigh_status status;
     uint32_t ends;
@@ -52,6 +53,14 @@ static nigh_status on_judge(void *context, struct region_op *op,
     return world.judged;
 }
 
+static bool on_has_ended(void *context, uint32_t node, uint32_t incarnation)
+{
+    (void)context;
+    assert_int_not_equal(node, REGION_NOBODY);
+    assert_int_not_equal(incarnation, 0);
+    return node == 2 && incarnation <= world.ended_life;
+}
+
 static void on_ended(void *context, struct region_op *op, nigh_status status)
 {
     (void)context;
@@ -62,11 +71,14 @@ static void on_ended(void *context, struct region_op *op, nigh_status status)
 
 static struct region_descriptor *begin(void)
 {
-    struct region_mapping_config config = {
-        .room = ROOM,
-        .now = region_fixture_at(&world.now),
-        .has_lease = true,
-        .shell = {.send = on_send, .post = on_post, .judge = on_judge, .ended = on_ended}};
+    struct region_mapping_config config = {.room = ROOM,
+                                           .now = region_fixture_at(&world.now),
+                                           .has_lease = true,
+                                           .shell = {.send = on_send,
+                                                     .post = on_post,
+                                                     .judge = on_judge,
+                                                     .ended = on_ended,
+                                                     .has_ended = on_has_ended}};
 
     memset(&world, 0, sizeof(world));
     region_mapping_init(&world.mapping, &config);
@@ -396,8 +408,7 @@ static void what_is_lost_is_said(void **state)
     struct region_op op;
 
     (void)state;
-    descriptor->chunks[1].node = REGION_NOBODY;
-    descriptor->chunks[1].handle = REGION_NO_WINDOW;
+    region_chunk_lose(&descriptor->chunks[1]);
     descriptor->chunks[2].handle = REGION_NO_WINDOW; /* its holder has no lease */
     region_mapping_home(&world.mapping, HOME);
     tell(NIGH_OK);
@@ -428,6 +439,7 @@ static void where_a_life_has_ended_nothing_is_posted(void **state)
     struct region_op op, other;
 
     (void)state;
+    world.ended_life = 7;
     region_mapping_dead(&world.mapping, 2);
     assert_int_equal(world.maps, 2);
     start(&op, 8192, 1);
@@ -441,21 +453,49 @@ static void where_a_life_has_ended_nothing_is_posted(void **state)
     descriptor->chunks[1].handle.address = 61;
     say_changed(descriptor);
     assert_int_equal(world.post_count, 1);
-    /* Another came to be there. */
-    descriptor->chunks[1].since = descriptor->version;
-    descriptor->chunks[1].since.counter++;
+    descriptor->chunks[1].incarnation = 8; /* another came to be there */
     say_changed(descriptor);
     assert_int_equal(world.post_count, 2);
     assert_int_equal(world.posts[1].place.handle.address, 61);
     posted(&op, 1, NIGH_OK);
     assert_ended(&op, NIGH_OK);
+    world.ended_life = 8;
     region_mapping_dead(&world.mapping, 2);
     start(&op, 8192, 1);
-    descriptor->chunks[1].node = REGION_NOBODY;
-    descriptor->chunks[1].handle = REGION_NO_WINDOW;
+    region_chunk_lose(&descriptor->chunks[1]);
     say_changed(descriptor);
     assert_ended(&op, NIGH_PEER_LOST);
     assert_int_equal(world.post_count, 2);
+}
+
+/* A home may know before this node does that a holder was started again, and after it. */
+static void a_life_ends_alone(void **state)
+{
+    struct region_descriptor *descriptor = begin_known();
+    struct region_op op;
+    uint32_t maps;
+
+    (void)state;
+    descriptor->chunks[1].incarnation = 8;
+    say_changed(descriptor);
+    maps = world.maps;
+    world.ended_life = 7;
+    region_mapping_dead(&world.mapping, 2);
+    assert_int_equal(world.maps, maps); /* there is nothing to ask */
+    start(&op, 8192, 1);
+    assert_int_equal(world.post_count, 1);
+    posted(&op, 0, NIGH_OK);
+    assert_ended(&op, NIGH_OK);
+    descriptor->chunks[0].node = 2; /* what the home does not know to have ended yet */
+    descriptor->chunks[0].handle.address = 70;
+    say_changed(descriptor);
+    start(&op, 0, 1);
+    assert_int_equal(world.post_count, 1);
+    descriptor->chunks[0].incarnation = 9;
+    say_changed(descriptor);
+    assert_int_equal(world.post_count, 2);
+    posted(&op, 1, NIGH_OK);
+    assert_ended(&op, NIGH_OK);
 }
 
 static void another_of_the_name_is_not_it(void **state)
@@ -646,6 +686,7 @@ int main(void)
         cmocka_unit_test(what_is_posted_comes_back_before_an_end),
         cmocka_unit_test(what_is_lost_is_said),
         cmocka_unit_test(where_a_life_has_ended_nothing_is_posted),
+        cmocka_unit_test(a_life_ends_alone),
         cmocka_unit_test(another_of_the_name_is_not_it),
         cmocka_unit_test(one_cut_otherwise_is_not_it),
         cmocka_unit_test(what_is_held_is_posted_no_more),

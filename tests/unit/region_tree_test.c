@@ -513,12 +513,90 @@ static void who_counts_for_others_breaks_it_as_it_dies(void **state)
     end();
 }
 
+static void leave(uint32_t n)
+{
+    regions_leave(&world.members[n].party, false);
+}
+
+/* Of two the home goes on, and who takes its place is as deep in the tree as can be, where nobody
+ * has heard of that. */
+static void who_is_new_deep_in_the_tree_waits(void **state)
+{
+    const uint32_t home = 11, other = home - 1, late = home - 2;
+
+    (void)state;
+    begin(home);
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        arrive(other, 2);
+        settle();
+        arrive(home, 2);
+        assert_int_equal(world.members[home].passed, round + 1);
+        assert_int_equal(world.members[other].passed, round);
+        leave(home);
+        arrive(late, 2);
+        settle();
+        assert_int_equal(world.members[other].passed, round + 1);
+        assert_true(world.members[late].waits);
+        leave(late);
+        world.members[late].waits = false;
+        settle();
+    }
+    end();
+}
+
+/* What a member says to the home, of views or of rounds before. */
+static void say_to_home(uint32_t from, enum region_message_kind kind, uint64_t latest)
+{
+    struct region_message message = {.kind = kind, .base = world.birth};
+    uint8_t bytes[REGION_LETTER_BYTES];
+    size_t count;
+
+    message.barrier = (struct region_barrier_word){.number = NUMBER, .latest = latest};
+    message.barrier.is_part = kind == REGION_ARRIVED;
+    message.barrier.ask = kind == REGION_ARRIVED ? 1 : 0;
+    count = region_letter_encode(&message, "tree", 4, bytes);
+    assert_int_equal(regions_receive(world.members[world.home].regions, rank_of(from),
+                                     REGIONS_LETTER, bytes, (uint32_t)count),
+                     NIGH_OK);
+}
+
+/* All have left, and the first that is heard of who comes is of rounds that the home has told it
+ * before; so is what somebody knew of a view. */
+static void what_was_said_before_all_left_is_of_no_use(void **state)
+{
+    const uint32_t home = 11, first = home + 1, second = home + 2;
+
+    (void)state;
+    begin(home);
+    for (uint32_t round = 1; round <= ROUNDS; round++) {
+        arrive(first, 2);
+        arrive(home, 2);
+        settle();
+        assert_int_equal(world.members[home].passed, round);
+    }
+    leave(first);
+    leave(home);
+    settle();
+    say_to_home(first, REGION_ARRIVED, 2);
+    arrive(home, 2);
+    say_to_home(second, REGION_KNOWN, ROUNDS);
+    assert_true(world.members[home].waits);
+    settle();
+    arrive(first, 2);
+    settle();
+    assert_false(world.members[home].waits);
+    assert_int_equal(world.members[home].passed, ROUNDS + 1);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arrivals_go_up_a_tree),
         cmocka_unit_test(another_home_has_another_tree),
         cmocka_unit_test(who_counts_for_others_breaks_it_as_it_dies),
+        cmocka_unit_test(who_is_new_deep_in_the_tree_waits),
+        cmocka_unit_test(what_was_said_before_all_left_is_of_no_use),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,9 +116,9 @@ struct asked {
 
 struct node {
     struct regions *regions; /* NULL: dead */
-    uint64_t incarnation, epoch;
-    uint64_t lives[NODES];                      /* the incarnations that it knows of */
-    struct region_version ended[NAMES][CHUNKS]; /* what it knew to lie where one has ended */
+    uint64_t epoch;
+    uint32_t incarnation;
+    uint32_t lives[NODES]; /* the incarnations that it knows of */
     bool has_lease;
     struct memory memories[NAMES][CHUNKS];
     struct act acts[ACTS];
@@ -154,7 +154,8 @@ static struct {
     struct held holds[HOLDS];
     struct member members[MEMBERS];
     struct truth truths[NAMES];
-    uint64_t last_window, last_incarnation, epoch;
+    uint64_t last_window, epoch;
+    uint32_t last_incarnation;
     struct region_set views[VIEWS]; /* by epoch */
 
     bool has_words;
@@ -301,38 +302,14 @@ static struct operation *operation_of(struct regions_op *op)
     return container_of(op, struct operation, op);
 }
 
-/* Whether the chunk was there already when what was there ended. */
-static bool had_ended(const struct node *node, const struct operation *operation, uint32_t chunk)
-{
-    const struct region_chunk *where = &region_known(operation->op.region)->chunks[chunk];
-
-    return region_version_equal(&where->since, &node->ended[operation->name][chunk]);
-}
-
-static void note_ended(struct node *node, uint32_t rank)
-{
-    for (uint32_t name = 0; name < NAMES; name++) {
-        const struct region_descriptor *now =
-            node->opened[name] == NULL ? NULL : region_known(node->opened[name]);
-
-        for (uint32_t n = 0; now != NULL && n < now->chunk_count; n++) {
-            if (now->chunks[n].node == rank) {
-                node->ended[name][n] = now->chunks[n].since;
-            }
-        }
-    }
-}
-
 static void post(void *context, struct regions_op *op, const struct region_post *todo)
 {
     const struct node *node = context;
     struct operation *operation = operation_of(op);
 
     assert_true(operation->is_used && operation->post_count < CHUNKS);
-    /* Nothing is presented to a process that the one before it had given, unless a home that has
-     * not heard of it told it only afterwards. */
-    assert_true(todo->place.handle.key >= node->lives[todo->place.node] ||
-                !had_ended(node, operation, todo->piece.chunk));
+    /* Nothing is presented to a process that the one before it had given. */
+    assert_true(todo->place.handle.key >= node->lives[todo->place.node]);
     operation->posts[operation->post_count++] = *todo;
 }
 
@@ -567,11 +544,8 @@ static bool deliver(uint32_t from, uint32_t to)
     return true;
 }
 
-static void meet(struct node *node, uint32_t rank, uint64_t incarnation)
+static void meet(struct node *node, uint32_t rank, uint32_t incarnation)
 {
-    if (node->lives[rank] != 0 && node->lives[rank] != incarnation) {
-        note_ended(node, rank);
-    }
     node->lives[rank] = incarnation;
     regions_alive(node->regions, rank, incarnation);
 }
@@ -606,8 +580,7 @@ static struct memory *memory_at(const struct region_place *place, uint32_t name,
 /* It says who made it. */
 static struct region_window new_window(const struct node *node)
 {
-    return (struct region_window){.address = ++world.last_window,
-                                  .key = (uint32_t)node->incarnation};
+    return (struct region_window){.address = ++world.last_window, .key = node->incarnation};
 }
 
 static nigh_status carry_out(struct node *node, const struct act *todo)
@@ -1012,6 +985,7 @@ static void begin_node(uint32_t self)
                                               .passed = passed}};
 
     *node = (struct node){.incarnation = config.incarnation};
+    node->lives[self] = config.incarnation;
     assert_int_equal(regions_create(&config, &node->regions), NIGH_OK);
 }
 
@@ -1487,23 +1461,31 @@ static void words_are_linearizable(void **state)
 
 /* ---- two nodes ------------------------------------------------------------ */
 
-static void begin_two(uint32_t room)
+static void begin_some(uint32_t count, uint32_t room)
 {
     memset(&world, 0, sizeof world);
     world.names = room;
     world.random = support_seed();
     world.is_static = true;
-    region_set_add(&world.views[1], 0);
-    region_set_add(&world.views[1], 1);
+    for (uint32_t n = 0; n < count; n++) {
+        region_set_add(&world.views[1], n);
+    }
     world.views[2] = world.views[1];
     world.epoch = 1;
-    for (uint32_t n = 0; n < 2; n++) {
+    for (uint32_t n = 0; n < count; n++) {
         begin_node(n);
         adopt(n);
         set_lease(n, true);
+        for (uint32_t other = 0; other < n; other++) {
+            join_link(n, other);
+        }
     }
-    join_link(0, 1);
     come_to_rest();
+}
+
+static void begin_two(uint32_t room)
+{
+    begin_some(2, room);
 }
 
 static void end_two(void)
@@ -1620,7 +1602,7 @@ static nigh_status say_where(uint32_t node)
         (struct region_geometry){.size_bytes = CHUNK_BYTES, .chunk_bytes = CHUNK_BYTES};
     says->chunk_count = 1;
     says->chunks[0] =
-        (struct region_chunk){.node = node, .handle = {.address = 1, .key = 1}, .since = version};
+        (struct region_chunk){.node = node, .incarnation = 1, .handle = {.address = 1, .key = 1}};
     (void)name_at(0, 0, says->name);
     says->name_bytes = (uint8_t)strlen(says->name);
     count = region_letter_encode(&message, says->name, says->name_bytes, bytes);
@@ -1732,46 +1714,165 @@ static void names_have_a_bound(void **state)
     end_two();
 }
 
-static void begin_reading(struct region *region)
+static void begin_reading(uint32_t self, struct region *region)
 {
-    world.ops[0] = (struct operation){.is_used = true, .op.op.length_bytes = 1};
+    world.ops[0] = (struct operation){.is_used = true, .node = self, .op.op.length_bytes = 1};
     regions_begin(region, &world.ops[0].op);
+}
+
+/* One of those that acts are of, whose home is node 0. */
+static const char *name_of_first(void)
+{
+    const char *name = names[0];
+
+    for (uint32_t n = 1; home_in(1, regions_hash(name, (uint32_t)strlen(name))) != 0; n++) {
+        assert_true(n < NAMES);
+        name = names[n];
+    }
+    return name;
+}
+
+/* Of a chunk at node 1; memory may lack. */
+static void create(const char *name)
+{
+    do {
+        begin_asking(&world.asks[0], name);
+        come_to_rest();
+    } while (world.answer == NIGH_OUT_OF_MEMORY);
+    assert_int_equal(world.answer, NIGH_OK);
 }
 
 /* A mapper meets the process that came after a holder before it has heard from the home. */
 static void handles_go_with_the_incarnation(void **state)
 {
+    struct region_place place;
     struct region *region;
-    const char *name = names[0];
+    const char *name;
 
     (void)state;
     begin_two(16);
-    for (uint32_t n = 1; home_in(1, regions_hash(name, (uint32_t)strlen(name))) != 0; n++) {
-        assert_true(n < NAMES);
-        name = names[n];
-    }
-    do { /* memory may lack */
-        begin_asking(&world.asks[0], name);
-        come_to_rest();
-    } while (world.answer == NIGH_OUT_OF_MEMORY);
-    assert_int_equal(world.answer, NIGH_OK);
+    name = name_of_first();
+    create(name);
     assert_int_equal(regions_open(world.nodes[0].regions, name, (uint32_t)strlen(name), &region),
                      NIGH_OK);
-    begin_reading(region);
+    begin_reading(0, region);
     come_to_rest();
     assert_int_equal(world.answer, NIGH_OK);
+    assert_true(region_place(region, 0, &place));
+    assert_true(region_is_at(region, 0, &place)); /* what waits for a link may be presented */
     kill_node(1);
     begin_node(1);
     adopt(1);
     set_lease(1, true);
+    assert_true(region_is_at(region, 0, &place));
     join_link(0, 1);
-    begin_reading(region);
+    assert_false(region_is_at(region, 0, &place));
+    begin_reading(0, region);
     assert_true(world.ops[0].is_used);
     assert_int_equal(world.ops[0].post_count, 0);
     come_to_rest();
     assert_false(world.ops[0].is_used);
     assert_int_equal(world.answer, NIGH_PEER_LOST);
     end_two();
+}
+
+/* So it is where the next one has a lower number: its clock went back. */
+static void handles_go_with_an_incarnation_of_any_number(void **state)
+{
+    struct region_place place;
+    struct region *region;
+    const char *name;
+    uint32_t before;
+
+    (void)state;
+    begin_two(16);
+    name = name_of_first();
+    create(name);
+    assert_int_equal(regions_open(world.nodes[0].regions, name, (uint32_t)strlen(name), &region),
+                     NIGH_OK);
+    begin_reading(0, region);
+    come_to_rest();
+    assert_int_equal(world.answer, NIGH_OK);
+    assert_true(region_place(region, 0, &place));
+    before = world.nodes[1].incarnation;
+    kill_node(1);
+    world.last_incarnation = 0;
+    begin_node(1);
+    assert_true(world.nodes[1].incarnation < before);
+    adopt(1);
+    set_lease(1, true);
+    join_link(0, 1);
+    assert_false(region_is_at(region, 0, &place));
+    begin_reading(0, region);
+    assert_true(world.ops[0].is_used);
+    assert_int_equal(world.ops[0].post_count, 0);
+    come_to_rest();
+    assert_false(world.ops[0].is_used);
+    assert_int_equal(world.answer, NIGH_PEER_LOST);
+    end_two();
+}
+
+/* A mapper hears of a chunk of a holder's next life from the home, before it hears that the one
+ * that it knows has ended. */
+static void what_the_next_life_made_is_there(void **state)
+{
+    const char *name;
+    struct region *region;
+
+    (void)state;
+    begin_some(3, 16);
+    name = name_of_first();
+    kill_node(1);
+    begin_node(1);
+    adopt(1);
+    set_lease(1, true);
+    join_link(0, 1);
+    come_to_rest();
+    create(name);
+    assert_int_equal(regions_open(world.nodes[2].regions, name, (uint32_t)strlen(name), &region),
+                     NIGH_OK);
+    begin_reading(2, region);
+    come_to_rest();
+    assert_int_equal(world.answer, NIGH_PEER_LOST); /* there is no link to it */
+    join_link(1, 2);
+    begin_reading(2, region);
+    assert_int_equal(world.ops[0].post_count, 1);
+    come_to_rest();
+    assert_false(world.ops[0].is_used);
+    assert_int_equal(world.answer, NIGH_OK);
+    end_two();
+    kill_node(2);
+}
+
+/* So it is of a lower number: operations wait until the node is met. */
+static void what_a_life_of_a_lower_number_made_is_there(void **state)
+{
+    const char *name;
+    struct region *region;
+
+    (void)state;
+    begin_some(3, 16);
+    name = name_of_first();
+    kill_node(1);
+    world.last_incarnation = 0;
+    begin_node(1);
+    adopt(1);
+    set_lease(1, true);
+    join_link(0, 1);
+    come_to_rest();
+    create(name);
+    assert_int_equal(regions_open(world.nodes[2].regions, name, (uint32_t)strlen(name), &region),
+                     NIGH_OK);
+    begin_reading(2, region);
+    come_to_rest();
+    assert_true(world.ops[0].is_used);
+    assert_int_equal(world.ops[0].post_count, 0);
+    join_link(1, 2);
+    come_to_rest();
+    assert_false(world.ops[0].is_used);
+    assert_int_equal(world.answer, NIGH_OK);
+    end_two();
+    kill_node(2);
 }
 
 static bool all_have(const struct held *held, uint32_t count)
@@ -1880,6 +1981,9 @@ int main(void)
         cmocka_unit_test(what_takes_a_place_behind_a_walk_is_told),
         cmocka_unit_test(names_have_a_bound),
         cmocka_unit_test(handles_go_with_the_incarnation),
+        cmocka_unit_test(handles_go_with_an_incarnation_of_any_number),
+        cmocka_unit_test(what_the_next_life_made_is_there),
+        cmocka_unit_test(what_a_life_of_a_lower_number_made_is_there),
         cmocka_unit_test(more_locks_than_letters_are_claimed),
         cmocka_unit_test(a_full_node_says_so),
         cmocka_unit_test(what_is_promised_is_kept),
