@@ -212,8 +212,6 @@ static uint32_t column_of(const struct litmus_cell *cell)
                                          : (uint32_t)cell->memory;
 }
 
-#define COLUMNS (LITMUS_MEMORIES + 2u)
-
 void litmus_print(const struct litmus_table *table)
 {
     uint64_t rounds = 0, seen = 0, may_be = 0;
@@ -223,7 +221,7 @@ void litmus_print(const struct litmus_table *table)
     for (uint32_t n = 0; n < table->count;) {
         const struct litmus_row *row = table->cells[n].row;
         enum litmus_fences fences = table->cells[n].fences;
-        uint64_t sums[COLUMNS][2] = {{0}};
+        uint64_t sums[LITMUS_COLUMNS][2] = {{0}};
 
         for (; n < table->count && table->cells[n].row == row && table->cells[n].fences == fences;
              n++) {
@@ -239,7 +237,7 @@ void litmus_print(const struct litmus_table *table)
         }
         printf("# %-18s %-12s %c %c", row->name, fence_words[fences], row->blocks[fences],
                row->a_block[fences]);
-        for (uint32_t column = 0; column < COLUMNS; column++) {
+        for (uint32_t column = 0; column < LITMUS_COLUMNS; column++) {
             printf("  %6llu/%-7llu", (unsigned long long)sums[column][0],
                    (unsigned long long)sums[column][1]);
         }

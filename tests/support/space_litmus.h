@@ -149,7 +149,11 @@ struct litmus_table {
     struct litmus_outcomes *outcomes;
 };
 
-/* All cells; whoever made it frees it. Fails the test where the machine and the table differ. */
+/* What is printed has so many columns: threads apart, by memory; together; and what is evicted. */
+#define LITMUS_COLUMNS (LITMUS_MEMORIES + 2u)
+
+/* All cells, in the order of rows, fences, memories, places, and last whether it evicts; whoever
+ * made it frees it. Fails the test where the machine and the table differ. */
 void litmus_table_make(struct litmus_table *table);
 void litmus_table_free(struct litmus_table *table);
 

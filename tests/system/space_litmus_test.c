@@ -21,19 +21,20 @@
 #include "support/node_fixture.h"
 #include "support/space_litmus.h"
 
-#define WAIT_US  UINT64_C(20000000)
-#define NODES    3u
-#define BLOCK    64u
-#define TEAMS    4u  /* of threads, that run rounds of a batch side by side */
-#define TURNS    32u /* rounds of a team */
-#define ROUNDS   (TEAMS * TURNS)
-#define WORKERS  (TEAMS * LITMUS_THREADS)
-#define FILLERS  16u /* blocks of each home that evict others */
-#define SPACES   2u  /* with caches in which all has room, and with such of 60 frames */
-#define PLACES   (LITMUS_MEMORIES * LITMUS_PLACES * 2) /* of a test with its fences, in a row */
-#define LAG_US   100u
-#define TAG_BITS 8u /* below these of a word: what the program wrote; above them: in which batch \
-                     */
+#define WAIT_US UINT64_C(20000000)
+#define NODES   3u
+#define BLOCK   64u
+#define TEAMS   4u  /* of threads, that run rounds of a batch side by side */
+#define TURNS   32u /* rounds of a team */
+#define ROUNDS  (TEAMS * TURNS)
+#define WORKERS (TEAMS * LITMUS_THREADS)
+#define FILLERS 16u /* blocks of each home that evict others */
+#define SPACES  2u  /* with caches in which all has room, and with such of 60 frames */
+#define PLACES  (LITMUS_MEMORIES * LITMUS_PLACES * 2) /* of a test with its fences, in a row */
+#define LAG_US  100u
+#define TAG_BITS                                                                    \
+    8u /* below these of a word: what the program wrote; above them: in which batch \
+        */
 
 struct world {
     struct node_fixture node[NODES];
@@ -495,8 +496,24 @@ static bool is_wanted(const struct litmus_cell *cell)
     return names == NULL || fnmatch(names, cell->row->name, 0) == 0;
 }
 
-/* Each test with each fences in one of its places at least, and then in others, until the time is
- * over. */
+/* One of the places of a column of what is printed, in the order of the table's cells. */
+static uint32_t choose_place(uint32_t column, uint64_t *seed)
+{
+    uint32_t memory = (uint32_t)(support_random(seed) % LITMUS_MEMORIES);
+    uint32_t place = (uint32_t)(support_random(seed) % LITMUS_PLACES);
+    bool evicts = column == LITMUS_COLUMNS - 1;
+
+    if (column < LITMUS_MEMORIES) {
+        memory = column;
+        place = LITMUS_APART;
+    } else if (!evicts && place == LITMUS_APART) {
+        place = LITMUS_AWAY;
+    }
+    return (memory * LITMUS_PLACES + place) * 2 + evicts;
+}
+
+/* Each test with each fences in one column of places at least, and then in the others, until the
+ * time is over. */
 static void what_comes_out_may(void **state)
 {
     uint64_t seed = support_seed() | 1;
@@ -510,8 +527,8 @@ static void what_comes_out_may(void **state)
     begin_world();
     start_workers(seed);
     for (uint64_t n = 0; n < kinds || support_now_us() < end_us; n++) {
-        struct litmus_cell *cell =
-            &table.cells[n % kinds * PLACES + support_random(&seed) % PLACES];
+        uint32_t column = (uint32_t)((n / kinds + n) % LITMUS_COLUMNS);
+        struct litmus_cell *cell = &table.cells[n % kinds * PLACES + choose_place(column, &seed)];
 
         if (is_wanted(cell)) {
             run_batch(cell, &seed);
