@@ -32,9 +32,7 @@
 #define SPACES  2u  /* with caches in which all has room, and with such of 60 frames */
 #define PLACES  (LITMUS_MEMORIES * LITMUS_PLACES * 2) /* of a test with its fences, in a row */
 #define LAG_US  100u
-#define TAG_BITS                                                                    \
-    8u /* below these of a word: what the program wrote; above them: in which batch \
-        */
+#define TAG     256u /* words are what the program wrote, and so often which batch it was */
 
 struct world {
     struct node_fixture node[NODES];
@@ -147,9 +145,15 @@ static void make_space(uint32_t which, const char *name, uint64_t cache_size)
                             .home_size = 128 * 1024,
                             .cache_size = cache_size,
                             .block_size = BLOCK};
+    nigh_status status = NIGH_BUSY;
 
-    claim(0, nigh_space_create(world.client[0], &spec, WAIT_US, &world.spaces[which][0]));
-    for (uint32_t n = 1; n < NODES; n++) {
+    /* Where the nodes have just met it may be that they do not know it yet. */
+    assert_true(SUPPORT_WAIT(
+        (status = nigh_space_create(world.client[0], &spec, WAIT_US, &world.spaces[which][0]),
+         status != NIGH_NO_QUORUM && status != NIGH_PEER_LOST && status != NIGH_BUSY),
+        60000));
+    claim(0, status == NIGH_EXISTS ? NIGH_OK : status);
+    for (uint32_t n = status == NIGH_EXISTS ? 0 : 1; n < NODES; n++) {
         claim(n, nigh_space_open(world.client[n], name, NIGH_SPACE_ALL, WAIT_US,
                                  &world.spaces[which][n]));
     }
@@ -200,15 +204,15 @@ static void fail_worker(struct worker *worker, nigh_status status)
 /* A word as the program wrote it. */
 static bool value_of(uint64_t word, uint64_t *value)
 {
-    *value = word & ((1u << TAG_BITS) - 1);
-    return *value < 16 && (word >> TAG_BITS == 0 || word >> TAG_BITS == batch.number);
+    *value = word % TAG;
+    return *value < 16 && (word / TAG == 0 || word / TAG == batch.number);
 }
 
 static nigh_status do_op(nigh_space *space, const struct litmus_op *op, uint32_t round,
                          uint64_t *word)
 {
     nigh_space_address at = batch.addresses[round][op->variable];
-    uint64_t written = batch.number << TAG_BITS | op->value;
+    uint64_t written = batch.number * TAG + op->value;
 
     switch (op->kind) {
     case LITMUS_WRITE: return nigh_space_write(space, at, &written, sizeof written, WAIT_US);
