@@ -26,30 +26,32 @@
 #include "space_others.h"
 #include "space_plain.h"
 
-#define KIB         UINT64_C(1024)
-#define MIB         (KIB * KIB)
-#define ROUNDS      15
-#define SETTLE_US   6000
-#define NO_FLOOR    (-1)
-#define BLOCK       512u
-#define MANY        100000u /* blocks that are read at random */
-#define HOT         1000u   /* and those of them that are hot */
-#define READS       100000u
-#define COPIES      10000u
-#define BURST       500u /* writes in a row, for which there is room */
-#define BURSTS      16u
-#define FLOOD       100000u
-#define OPS         200u /* of a round, that take microseconds */
-#define RELOCKS     2000u
-#define FENCES      100000u
-#define TRACE       2000u /* of which some are misses */
-#define WALK_BLOCKS 8192u /* of which the small cache has an eighth */
-#define SMALL_CACHE (512 * KIB)
-#define NEAR_BLOCKS 1024u
-#define TRACE_HOT   300u
-#define CELL_MS     100
-#define BIG         0 /* spaces: all that is read is kept there, */
-#define SMALL       1 /* and little of it here */
+#define KIB           UINT64_C(1024)
+#define MIB           (KIB * KIB)
+#define ROUNDS        15
+#define SETTLE_US     6000
+#define NO_FLOOR      (-1)
+#define BLOCK         512u
+#define MANY          100000u /* blocks that are read at random */
+#define HOT           1000u   /* and those of them that are hot */
+#define READS         100000u
+#define BATCH         1000u /* of those that are timed at once */
+#define BURST         500u  /* writes in a row, for which there is room */
+#define BURSTS        16u
+#define FLOOD         20000u
+#define FLOODS        5u
+#define OPS           200u /* of a round, that take microseconds */
+#define RELOCKS       2000u
+#define RELOCKS_BATCH 100u
+#define TRACE         2000u /* of which some are misses, */
+#define TRACE_BATCH   100u  /* and which are timed so many at once */
+#define WALK_BLOCKS   8192u /* of which the small cache has an eighth */
+#define SMALL_CACHE   (512 * KIB)
+#define NEAR_BLOCKS   1024u
+#define TRACE_HOT     300u
+#define CELL_MS       100
+#define BIG           0 /* spaces: all that is read is kept there, */
+#define SMALL         1 /* and little of it here */
 
 static const nigh_space_spec specs[SPACE_NODES_SPACE] = {
     {.struct_size = sizeof(nigh_space_spec),
@@ -95,7 +97,7 @@ struct series {
     const char *counted; /* what is counted of it */
     double count_target;
     struct samples samples, ratios, counts;
-    double median, mean; /* of the last round */
+    double median; /* of the last round */
 };
 
 /* How many of a hundred reads found what they read here, when so many did not since the node had
@@ -142,89 +144,124 @@ static void add_mean(struct samples *round, uint64_t begin_ns, uint32_t count)
     samples_add(round, (double)(bench_now_ns() - begin_ns) / count);
 }
 
-static void run_hits(struct series *series, struct samples *round)
+/* READS of them, or `count`; `some` is inlined. */
+static inline __attribute__((always_inline)) void
+batches(struct samples *round, uint32_t count,
+        uint64_t (*some)(uint32_t first, const uint32_t *order), const uint32_t *order)
 {
-    const uint32_t *order = orders[series->which];
-    nigh_space *space = big();
-    uint64_t asked = space_nodes_stats(&pair).space_reads;
-    uint64_t begin_ns = bench_now_ns(), sum = 0;
+    uint64_t sum = 0;
 
-    for (uint32_t n = 0; n < READS; n++) {
+    for (uint32_t first = 0; first < count; first += BATCH) {
+        uint64_t begin_ns = bench_now_ns();
+
+        sum += some(first, order);
+        add_mean(round, begin_ns, BATCH);
+    }
+    sink = sum;
+}
+
+static inline uint64_t some_hits(uint32_t first, const uint32_t *order)
+{
+    nigh_space *space = big();
+    uint64_t sum = 0;
+
+    for (uint32_t n = first; n < first + BATCH; n++) {
         sum += read_word(space, many + (uint64_t)order[n] * BLOCK + n % 64 * 8);
     }
-    add_mean(round, begin_ns, READS);
+    return sum;
+}
+
+static void run_hits(struct series *series, struct samples *round)
+{
+    uint64_t asked = space_nodes_stats(&pair).space_reads;
+
+    batches(round, READS, some_hits, orders[series->which]);
     count_found(series, asked, READS);
-    sink = sum;
+}
+
+static inline uint64_t some_plain(uint32_t first, const uint32_t *order)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t n = first; n < first + BATCH; n++) {
+        sum += space_plain_find_and_read(&plain, many + (uint64_t)order[n] * BLOCK + n % 64 * 8);
+    }
+    return sum;
 }
 
 static void run_plain(struct series *series, struct samples *round)
 {
-    const uint32_t *order = orders[series->which];
-    uint64_t begin_ns = bench_now_ns(), sum = 0;
+    batches(round, READS, some_plain, orders[series->which]);
+}
 
-    for (uint32_t n = 0; n < READS; n++) {
-        sum += space_plain_find_and_read(&plain, many + (uint64_t)order[n] * BLOCK + n % 64 * 8);
+static inline uint64_t some_known(uint32_t first, const uint32_t *order)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t n = first; n < first + BATCH; n++) {
+        sum += space_plain_read(&plain.blocks[order[n]], n % 64 * 8);
     }
-    add_mean(round, begin_ns, READS);
-    sink = sum;
+    return sum;
 }
 
 static void run_plain_known(struct series *series, struct samples *round)
 {
-    const uint32_t *order = orders[series->which];
-    uint64_t begin_ns = bench_now_ns(), sum = 0;
+    batches(round, READS, some_known, orders[series->which]);
+}
 
-    for (uint32_t n = 0; n < READS; n++) {
-        sum += space_plain_read(&plain.blocks[order[n]], n % 64 * 8);
+static inline uint64_t some_near(uint32_t first, const uint32_t *order)
+{
+    nigh_space *space = small();
+    uint64_t sum = 0;
+
+    for (uint32_t n = first; n < first + BATCH; n++) {
+        sum += read_word(space, near + (uint64_t)(order[n] % NEAR_BLOCKS) * BLOCK + n % 64 * 8);
     }
-    add_mean(round, begin_ns, READS);
-    sink = sum;
+    return sum;
 }
 
 static void run_near(struct series *series, struct samples *round)
 {
-    nigh_space *space = small();
-    uint64_t begin_ns = bench_now_ns(), sum = 0;
-
-    (void)series;
-    for (uint32_t n = 0; n < READS; n++) {
-        sum += read_word(space, near + (uint64_t)(orders[0][n] % NEAR_BLOCKS) * BLOCK + n % 64 * 8);
-    }
-    add_mean(round, begin_ns, READS);
-    sink = sum;
+    batches(round, READS, some_near, orders[series->which]);
 }
 
-/* A block of 512 bytes. */
-static void run_blocks(struct series *series, struct samples *round)
+/* Blocks of 512 bytes. */
+static inline uint64_t some_blocks(uint32_t first, const uint32_t *order)
 {
     nigh_space *space = big();
     uint8_t block[BLOCK];
-    uint64_t begin_ns = bench_now_ns(), sum = 0;
+    uint64_t sum = 0;
 
-    (void)series;
-    for (uint32_t n = 0; n < COPIES; n++) {
-        bench_check(nigh_space_read(space, many + (uint64_t)orders[0][n] * BLOCK, block,
-                                    sizeof block, SPACE_NODES_WAIT),
+    for (uint32_t n = first; n < first + BATCH; n++) {
+        bench_check(nigh_space_read(space, many + (uint64_t)order[n] * BLOCK, block, sizeof block,
+                                    SPACE_NODES_WAIT),
                     "a read");
         sum += block[n % BLOCK];
     }
-    add_mean(round, begin_ns, COPIES);
-    sink = sum;
+    return sum;
+}
+
+static void run_blocks(struct series *series, struct samples *round)
+{
+    batches(round, READS / 8, some_blocks, orders[series->which]);
+}
+
+static inline uint64_t some_copies(uint32_t first, const uint32_t *order)
+{
+    uint8_t block[BLOCK];
+    uint64_t sum = 0;
+
+    for (uint32_t n = first; n < first + BATCH; n++) {
+        memcpy(block, (const void *)plain.blocks[order[n]].words, sizeof block);
+        __asm__ volatile("" ::"r"(block) : "memory");
+        sum += block[n % BLOCK];
+    }
+    return sum;
 }
 
 static void run_memcpy(struct series *series, struct samples *round)
 {
-    uint8_t block[BLOCK];
-    uint64_t begin_ns = bench_now_ns(), sum = 0;
-
-    (void)series;
-    for (uint32_t n = 0; n < COPIES; n++) {
-        memcpy(block, (const void *)plain.blocks[orders[0][n]].words, sizeof block);
-        __asm__ volatile("" ::"r"(block) : "memory");
-        sum += block[n % BLOCK];
-    }
-    add_mean(round, begin_ns, COPIES);
-    sink = sum;
+    batches(round, READS / 8, some_copies, orders[series->which]);
 }
 
 /* Those that are here to be written, all of them in turn. */
@@ -237,38 +274,39 @@ static void burst(nigh_space *space, nigh_space_address area, uint32_t count, ui
 
 static void run_writes(struct series *series, struct samples *round)
 {
-    uint64_t ns = 0;
-
     (void)series;
     for (uint32_t n = 0; n < BURSTS; n++) {
         uint64_t begin_ns = bench_now_ns();
 
         burst(big(), owned, BURST, HOT);
-        ns += bench_now_ns() - begin_ns;
+        add_mean(round, begin_ns, BURST);
         fence(big());
     }
-    samples_add(round, (double)ns / (BURST * BURSTS));
+}
+
+static inline uint64_t some_plain_writes(uint32_t first, const uint32_t *order)
+{
+    for (uint32_t n = first; n < first + BATCH; n++) {
+        space_plain_write(&plain.blocks[order[n]], n % 64 * 8, n);
+    }
+    return 0;
 }
 
 static void run_plain_writes(struct series *series, struct samples *round)
 {
-    uint64_t begin_ns = bench_now_ns();
-
-    (void)series;
-    for (uint32_t n = 0; n < READS; n++) {
-        space_plain_write(&plain.blocks[orders[0][n]], n % 64 * 8, n);
-    }
-    add_mean(round, begin_ns, READS);
+    batches(round, READS, some_plain_writes, orders[series->which]);
 }
 
 /* Millions a second, from the first that is written to the last that is applied. */
 static void flood(struct samples *round, nigh_space *space, nigh_space_address area)
 {
-    uint64_t begin_ns = bench_now_ns();
+    for (uint32_t n = 0; n < FLOODS; n++) {
+        uint64_t begin_ns = bench_now_ns();
 
-    burst(space, area, FLOOD, HOT);
-    fence(space);
-    samples_add(round, FLOOD * 1e3 / (double)(bench_now_ns() - begin_ns));
+        burst(space, area, FLOOD, HOT);
+        fence(space);
+        samples_add(round, FLOOD * 1e3 / (double)(bench_now_ns() - begin_ns));
+    }
 }
 
 static void run_flood(struct series *series, struct samples *round)
@@ -283,27 +321,34 @@ static void run_daemon_flood(struct series *series, struct samples *round)
     flood(round, daemon_space, daemon_area);
 }
 
-static void run_fences(struct series *series, struct samples *round)
+static inline uint64_t some_fences(uint32_t first, const uint32_t *order)
 {
     nigh_space *space = big();
-    uint64_t begin_ns = bench_now_ns();
 
-    (void)series;
-    for (uint32_t n = 0; n < FENCES; n++) {
+    (void)order;
+    for (uint32_t n = first; n < first + BATCH; n++) {
         fence(space);
     }
-    add_mean(round, begin_ns, FENCES);
+    return 0;
+}
+
+static void run_fences(struct series *series, struct samples *round)
+{
+    batches(round, READS, some_fences, orders[series->which]);
+}
+
+static inline uint64_t some_plain_fences(uint32_t first, const uint32_t *order)
+{
+    (void)order;
+    for (uint32_t n = first; n < first + BATCH; n++) {
+        atomic_thread_fence(memory_order_seq_cst);
+    }
+    return 0;
 }
 
 static void run_plain_fences(struct series *series, struct samples *round)
 {
-    uint64_t begin_ns = bench_now_ns();
-
-    (void)series;
-    for (uint32_t n = 0; n < FENCES; n++) {
-        atomic_thread_fence(memory_order_seq_cst);
-    }
-    add_mean(round, begin_ns, FENCES);
+    batches(round, READS, some_plain_fences, orders[series->which]);
 }
 
 /* ---- what another node has ------------------------------------------------ */
@@ -453,14 +498,15 @@ static void lock_once(nigh_space *space, nigh_space_address address)
 
 static void relock(struct samples *round, nigh_space *space, nigh_space_address address)
 {
-    uint64_t begin_ns;
-
     lock_once(space, address);
-    begin_ns = bench_now_ns();
-    for (uint32_t n = 0; n < RELOCKS; n++) {
-        lock_once(space, address);
+    for (uint32_t first = 0; first < RELOCKS; first += RELOCKS_BATCH) {
+        uint64_t begin_ns = bench_now_ns();
+
+        for (uint32_t n = 0; n < RELOCKS_BATCH; n++) {
+            lock_once(space, address);
+        }
+        add_mean(round, begin_ns, RELOCKS_BATCH);
     }
-    add_mean(round, begin_ns, RELOCKS);
 }
 
 static void run_relocks(struct series *series, struct samples *round)
@@ -475,16 +521,19 @@ static void run_daemon_relocks(struct series *series, struct samples *round)
     relock(round, daemon_space, daemon_area);
 }
 
-static void run_mutex(struct series *series, struct samples *round)
+static inline uint64_t some_mutexes(uint32_t first, const uint32_t *order)
 {
-    uint64_t begin_ns = bench_now_ns();
-
-    (void)series;
-    for (uint32_t n = 0; n < RELOCKS; n++) {
+    (void)order;
+    for (uint32_t n = first; n < first + BATCH; n++) {
         others_lock();
         others_unlock();
     }
-    add_mean(round, begin_ns, RELOCKS);
+    return 0;
+}
+
+static void run_mutex(struct series *series, struct samples *round)
+{
+    batches(round, READS / 8, some_mutexes, orders[series->which]);
 }
 
 static void carry_locks(struct space_nodes *nodes, const struct space_order *order)
@@ -597,20 +646,24 @@ static void run_mpi(struct series *series, struct samples *round)
 static void run_trace(struct series *series, struct samples *round)
 {
     uint32_t hot = 0;
-    uint64_t asked, begin_ns, sum = 0;
+    uint64_t asked, sum = 0;
 
     for (uint32_t n = 0; n < TRACE_HOT; n++) {
         sum += read_word(small(), far + (uint64_t)(WALK_BLOCKS + n) * BLOCK);
     }
     asked = space_nodes_stats(&pair).space_reads;
-    begin_ns = bench_now_ns();
-    for (uint32_t n = 0; n < TRACE; n++) {
-        bool is_here = n * 37 % 100 < series->which;
+    for (uint32_t first = 0; first < TRACE; first += TRACE_BATCH) {
+        uint64_t begin_ns = bench_now_ns();
 
-        sum += read_word(
-            small(), is_here ? far + (uint64_t)(WALK_BLOCKS + hot++ % TRACE_HOT) * BLOCK : walk());
+        for (uint32_t n = 0; n < TRACE_BATCH; n++) {
+            bool is_here = n * 37 % 100 < series->which;
+
+            sum += read_word(small(),
+                             is_here ? far + (uint64_t)(WALK_BLOCKS + hot++ % TRACE_HOT) * BLOCK
+                                     : walk());
+        }
+        add_mean(round, begin_ns, TRACE_BATCH);
     }
-    add_mean(round, begin_ns, TRACE);
     count_found(series, asked, TRACE);
     sink = sum;
 }
@@ -707,9 +760,9 @@ static struct series all[SERIES] = {
     [MPI_ADDS] = {"MPI_Fetch_and_op, 8 B", "ns", MPI, run_mpi, 2, ADD, .is_mpi = true,
                   .counted = CARRIED, .count_target = 8},
     [TRACE_80] = {"reads of which 80 % hit", "ns", BOTH, run_trace, 80, MPI_GETS, .ratio = 3.5,
-                  .by_mean = true, .is_faster = true, .counted = FOUND},
+                  .is_faster = true, .counted = FOUND},
     [TRACE_95] = {"reads of which 95 % hit", "ns", BOTH, run_trace, 95, MPI_GETS, .ratio = 10,
-                  .by_mean = true, .is_faster = true, .counted = FOUND},
+                  .is_faster = true, .counted = FOUND},
     [CALL_OF_FOUR] = {"a call of 64 bytes, blocking", "ns", SLEEPY, run_calls_of_four, 0, NO_FLOOR},
     [TWO_HOPS] = {"read miss, clean, blocking", "ns", SLEEPY, run_two_hops, 0, CALL_OF_FOUR},
     [THREE_HOPS] = {"read miss, dirty at a third node, blocking", "ns", SLEEPY, run_three_hops, 0,
@@ -719,16 +772,6 @@ static struct series all[SERIES] = {
 };
 
 /* ---- rounds --------------------------------------------------------------- */
-
-static double mean_of(const struct samples *round)
-{
-    double sum = 0;
-
-    for (size_t n = 0; n < round->count; n++) {
-        sum += round->value[n];
-    }
-    return sum / (double)round->count;
-}
 
 static void measure(struct series *series)
 {
@@ -741,14 +784,12 @@ static void measure(struct series *series)
     (void)usleep(SETTLE_US); /* those of the round before sleep by then */
     series->run(series, &round);
     series->median = samples_quantile(&round, 0.5);
-    series->mean = mean_of(&round);
     samples_append(&series->samples, &round);
     samples_free(&round);
     if (floor != NULL && floor->samples.count > 0) {
-        double own = series->by_mean ? series->mean : series->median;
-        double its = series->by_mean ? floor->mean : floor->median;
+        double ratio = series->median / floor->median;
 
-        samples_add(&series->ratios, series->is_faster ? its / own : own / its);
+        samples_add(&series->ratios, series->is_faster ? 1 / ratio : ratio);
     }
 }
 
@@ -761,6 +802,8 @@ static void tell_time(struct series *series, bool by_time)
                             .unit = series->unit,
                             .median = samples_quantile(&series->samples, 0.5),
                             .p99 = samples_quantile(&series->samples, series->is_rate ? 0 : 0.99),
+                            .least = samples_quantile(&series->samples, 0),
+                            .most = samples_quantile(&series->samples, 1),
                             .better = series->is_faster || series->is_rate ? "higher" : "lower",
                             .path = series->path};
 
