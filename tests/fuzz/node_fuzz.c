@@ -224,6 +224,7 @@ static bool client_read(struct fuzz *fuzz, struct client *client)
         break;
     case SESSION_BULK:
     case SESSION_MAP:
+    case SESSION_SPACE_FILE:
         NIGH_ASSERT(size == sizeof(message.bulk));
         NIGH_ASSERT(fd_count == (message.bulk.status == NIGH_OK ? 1 : 0));
         /* Holes are its own affair; its size is not. */
@@ -241,6 +242,7 @@ static bool client_read(struct fuzz *fuzz, struct client *client)
     case SESSION_PAIR_DROP:
     case SESSION_BULK_ASK:
     case SESSION_MAP_ASK:
+    case SESSION_SPACE_ASK:
     case SESSION_DONATE:
     case SESSION_DONATE_DROP:
     case SESSION_EXTENT: NIGH_ASSERT(!"what a node says");
