@@ -228,7 +228,6 @@ static bool client_read(struct fuzz *fuzz, struct client *client)
         break;
     case SESSION_BULK:
     case SESSION_MAP:
-    case SESSION_SPACE_FILE:
         NIGH_ASSERT(size == sizeof(message.bulk));
         NIGH_ASSERT(fd_count == (message.bulk.status == NIGH_OK ? 1 : 0));
         /* Holes are its own affair; its size is not. */

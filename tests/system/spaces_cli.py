@@ -274,7 +274,7 @@ def test_wrong_usage(node, _):
     ]
     for arguments, words in cases:
         code, printed, said = run("space", *arguments, node=node)
-        assert (code, printed) == (USAGE, b"") and len(said.splitlines()) == 1 and said.startswith("nigh space: "), (
+        assert code == USAGE and (not printed or "--json" in arguments) and len(said.splitlines()) == 1 and said.startswith("nigh space: "), (
             arguments, code, said)
         assert all(word in said for word in words), (arguments, words, said)
     said = run("space", "--help")[1].decode()
