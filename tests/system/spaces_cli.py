@@ -100,7 +100,7 @@ def test_what_a_space_is_like(node, _):
     allocate("s", "129", node=node)
     assert parsed("space", "stat", "s", node=node) == {**like, "used_size": 256}
     assert space("stat", "s", node=node).decode().splitlines() == [
-        "s", "  home      64.0 KiB at each node, of which 256 bytes are allocated here", "  cache     32.0 KiB at each node",
+        "s", "  home      64.0 KiB at each node, of which 256 B are allocated here", "  cache     32.0 KiB at each node",
         "  block     128 bytes", f"  owner     uid {os.geteuid()}, gid {os.getegid()}",
         "  rights    owner rw, group rw, others r-", "  nodes     0", "  durable   none"]
     space("create", LONGEST, "1K", node=node)
