@@ -4,7 +4,6 @@
 #include "cli/region.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
