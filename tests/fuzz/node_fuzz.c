@@ -29,8 +29,9 @@
 #define PROCESSES    4u
 #define CLIENTS      8u /* sockets; client i is of process i % PROCESSES */
 #define CROWD        96u
-#define CROWDS       2u  /* an input */
-#define OPENS        12u /* whole ways to a session, an input: each costs its memory */
+#define CROWDS       2u    /* an input */
+#define WAITS        1000u /* turns for threads of the node, an input */
+#define OPENS        12u   /* whole ways to a session, an input: each costs its memory */
 #define IDS          16u
 #define COMMANDS_MAX 96u        /* of one input; what comes after is not looked at */
 #define PID_FIRST    0x40000000 /* above every real one */
@@ -60,7 +61,7 @@ struct fuzz {
     struct client clients[CLIENTS];
     int crowd[CROWD];
     uint32_t crowds;
-    uint32_t opens;
+    uint32_t opens, waits;
     int graves[COMMANDS_MAX + PROCESSES]; /* life descriptors of processes that are dead */
     uint32_t grave_count;
     int32_t next_pid;
@@ -718,9 +719,9 @@ static void do_space(struct fuzz *fuzz, struct client *client)
         return;
     (void)world_turn(fuzz->world, 0);
     /* Memory of one is made by a thread, in its own time. */
-    for (int n = 0; sqe.op == SESSION_OP_SPACE && n < 2000 &&
-                    shared_load_relaxed(&ring->cq_tail.value) == before;
-         n++) {
+    while (client->fd >= 0 && sqe.name_size == SESSION_SPACE_CREATE && fuzz->waits < WAITS &&
+           shared_load_relaxed(&ring->cq_tail.value) == before) {
+        fuzz->waits++;
         (void)sched_yield();
         (void)world_turn(fuzz->world, 0);
     }
