@@ -386,9 +386,15 @@ static void guard_submit(struct world_guard *guard, uint32_t lane, const struct 
     shared_store_release(session_ready(ring, guard->slot), 1);
 }
 
-/* Every answer, each of which must be good, or this. */
+/* Of one that somebody who is gone makes still, or has begun to delete. */
+static bool is_under_way(nigh_status status)
+{
+    return status == NIGH_BUSY || status == NIGH_NOT_FOUND;
+}
+
+/* Every answer, each of which must be good, unless what is asked for may be under way. */
 static void guard_wait_for(struct world *world, struct world_guard *guard, uint32_t lane,
-                           nigh_status allowed)
+                           bool may_be_under_way)
 {
     struct session_lane *ring = session_lane_of(guard->memory, lane);
     uint32_t head = shared_load_relaxed(&ring->cq_head.value);
@@ -402,14 +408,14 @@ static void guard_wait_for(struct world *world, struct world_guard *guard, uint3
         const struct session_cqe *cqe = &ring->cq[head % LIMIT_RING_ENTRIES];
 
         NIGH_ASSERT(cqe->cookie == GUARD_COOKIE);
-        NIGH_ASSERT(cqe->status == NIGH_OK || cqe->status == allowed);
+        NIGH_ASSERT(cqe->status == NIGH_OK || (may_be_under_way && is_under_way(cqe->status)));
     }
     shared_store_release(&ring->cq_head.value, head);
 }
 
 static void guard_wait(struct world *world, struct world_guard *guard, uint32_t lane)
 {
-    guard_wait_for(world, guard, lane, NIGH_OK);
+    guard_wait_for(world, guard, lane, false);
 }
 
 /* Deletes every object of the pool in a lane; nobody else is there to hold one. */
@@ -451,7 +457,7 @@ static void guard_ask_space(struct world_guard *guard, enum session_space_what w
     guard_submit(guard, 0, &sqe);
 }
 
-/* Deletes every space; what somebody who is gone has begun may come before. */
+/* Deletes every space, as far as that can be. */
 static void guard_sweep_spaces(struct world *world, struct world_guard *guard)
 {
     uint8_t *place = session_places_of(guard->memory, WORLD_LANES, 0);
@@ -465,7 +471,7 @@ static void guard_sweep_spaces(struct world *world, struct world_guard *guard)
 
         memcpy(place, page.spaces[n].name, bytes);
         guard_ask_space(guard, SESSION_SPACE_DELETE, bytes);
-        guard_wait_for(world, guard, 0, NIGH_NOT_FOUND);
+        guard_wait_for(world, guard, 0, true);
     }
 }
 
