@@ -95,7 +95,7 @@ struct lane_spaces {
     struct space_windows *windows;
     struct region_memories *memories;
     uint8_t self;
-    bool has_lease;
+    uint64_t lease_us; /* until then; UINT64_MAX: for ever; 0: it has none */
     bool is_out;    /* it had no lease, or is in no view: what it had others take for lost */
     bool is_ending; /* there are no links any more */
     bool has_said;  /* something to a link, since the turn began */
