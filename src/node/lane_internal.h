@@ -189,7 +189,8 @@ uint64_t lane_spaces_due_us(const struct lane *lane);
 /* Whether a client's window has something that was not taken yet. */
 bool lane_spaces_have_work(const struct lane *lane);
 void lane_spaces_view(struct lane *lane, const struct agreed *agreed);
-void lane_spaces_lease(struct lane *lane, bool has_lease);
+/* 0: it has none. */
+void lane_spaces_lease(struct lane *lane, uint64_t lease_us);
 void lane_spaces_link_up(struct lane *lane, struct link *link);
 void lane_spaces_link_down(struct lane *lane, struct link *link);
 void lane_spaces_count(const struct lane *lane, nigh_node_stats *stats);

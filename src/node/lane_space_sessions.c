@@ -343,7 +343,7 @@ static nigh_status overdue(const struct lane_spaces *at, const struct space_aske
 {
     if (asked->is_begun || (lane_spaces_know_all(at) && asked->again_us == 0))
         return NIGH_TIMEOUT;
-    return at->has_lease && asked->again_us == 0 ? NIGH_PEER_LOST : NIGH_NO_QUORUM;
+    return at->lease_us != 0 && asked->again_us == 0 ? NIGH_PEER_LOST : NIGH_NO_QUORUM;
 }
 
 bool lane_spaces_asked_turn(struct lane_spaces *at)

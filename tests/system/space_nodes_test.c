@@ -478,6 +478,8 @@ static void a_node_that_stood_still_comes_back_with_nothing(void **state)
     value = 8;
     write_all(&world, 1, spaces[1], word, &value, sizeof value);
     assert_int_equal(read_word(spaces[0], lost, &value), NIGH_PEER_LOST);
+    /* Its own clients read nothing of what it had, though all of it is mapped. */
+    assert_int_equal(nigh_space_read(spaces[2], word, &value, sizeof value, 0), NIGH_TIMEOUT);
     assert_int_equal(kill(world.node[2].pid, SIGCONT), 0);
     /* What it had is nobody's, and so are locks of its clients: they open it anew. */
     assert_true(SUPPORT_WAIT((status = read_word(spaces[2], word, &value)) == NIGH_CLOSED, 20000));

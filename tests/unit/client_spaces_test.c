@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client/attach.h"
 #include "client/client_internal.h"
 #include "client_fixture.h"
@@ -439,6 +440,33 @@ static void what_is_here_is_read_without_asking(void **state)
     begin_other(&world, &other, read_word, THERE(6));
     assert_int_equal(end_other(&other), NIGH_OK);
     assert_int_equal(said(&world, SPACE_RECORD_READ), 1);
+    finish(&world);
+}
+
+/* Others may have gone on without the node: it is asked, and when it says nothing nothing is read.
+ */
+static void what_a_node_has_without_a_lease_is_asked_for(void **state)
+{
+    struct world world;
+    _Atomic uint64_t *until_us;
+    uint64_t value = 0;
+
+    (void)state;
+    begin(&world);
+    until_us = &world.f.fake.page->spaces_until_us;
+    put(&world, HERE(1), 3);
+    assert_int_equal(nigh_space_fence(world.space, WAIT_US), NIGH_OK);
+    shared_store_relaxed(until_us, clock_now_us(&clock_monotonic) + 10 * WAIT_US);
+    assert_int_equal(nigh_space_get(world.space, HERE(1), WAIT_US, &value), NIGH_OK);
+    assert_int_equal(said(&world, SPACE_RECORD_READ), 0);
+    shared_store_relaxed(until_us, clock_now_us(&clock_monotonic));
+    assert_int_equal(nigh_space_get(world.space, HERE(1), WAIT_US, &value), NIGH_OK);
+    assert_int_equal(value, 3);
+    assert_int_equal(said(&world, SPACE_RECORD_READ), 1);
+    shared_store_relaxed(until_us, 0);
+    stand(&world);
+    assert_int_equal(nigh_space_get(world.space, HERE(1), SOON_US, &value), NIGH_TIMEOUT);
+    go_on(&world);
     finish(&world);
 }
 
@@ -1184,6 +1212,7 @@ int main(void)
         cmocka_unit_test(what_has_no_file_is_closed_again),
         cmocka_unit_test(what_is_written_is_carried_out_before_the_end),
         cmocka_unit_test(what_is_here_is_read_without_asking),
+        cmocka_unit_test(what_a_node_has_without_a_lease_is_asked_for),
         cmocka_unit_test(bytes_of_several_blocks_are_cut),
         cmocka_unit_test(a_thread_sees_its_writes_and_others_do_not),
         cmocka_unit_test(a_full_buffer_waits_for_room),
