@@ -33,7 +33,8 @@ static void ended(void *context, struct region_op *op, nigh_status status)
 }
 
 /* The numbers of a node's incarnations grow, but where its clock went back. One that was not met
- * yet, and is below one that has ended, counts as ended until it is met: the home is asked then. */
+ * yet, and is below one that has ended, counts as ended until it is met: the home is asked then. Of
+ * this node there is one, whatever a home has not heard yet. */
 static bool has_ended(void *context, uint32_t node, uint32_t incarnation)
 {
     const struct region *region = context;
@@ -41,6 +42,9 @@ static bool has_ended(void *context, uint32_t node, uint32_t incarnation)
 
     if (incarnation == peer->incarnation) {
         return peer->is_dead;
+    }
+    if (node == region->regions->config.self) {
+        return true;
     }
     return incarnation < peer->incarnation || incarnation <= peer->ended;
 }
@@ -180,8 +184,9 @@ bool region_place(const struct region *region, uint32_t chunk, struct region_pla
 
     if (mapping->is_gone || !region_mapping_has(mapping, chunk))
         return false;
-    *place =
-        (struct region_place){.node = now->chunks[chunk].node, .handle = now->chunks[chunk].handle};
+    *place = (struct region_place){.node = now->chunks[chunk].node,
+                                   .incarnation = now->chunks[chunk].incarnation,
+                                   .handle = now->chunks[chunk].handle};
     return true;
 }
 
@@ -190,6 +195,7 @@ bool region_is_at(const struct region *region, uint32_t chunk, const struct regi
     const struct region_descriptor *now = region->mapping->config.now;
 
     return region_mapping_has(region->mapping, chunk) && now->chunks[chunk].node == place->node &&
+           now->chunks[chunk].incarnation == place->incarnation &&
            region_window_equal(now->chunks[chunk].handle, place->handle);
 }
 
