@@ -2739,12 +2739,41 @@ static void what_is_another_lifes_does_not_go_to_this_one(void **state)
     chunk_of("z")->incarnation = 2;
     meet_again(2);
     lanes_pass(50);
+    answer_asked(); /* what may be brought from there to there now */
+    lanes_pass(50);
     assert_int_equal(completed(0), before + 7);
     while (completed(0) != before) {
         assert_int_equal(ring_of(0)->cq[before++ % LIMIT_RING_ENTRIES].status, NIGH_OK);
     }
     round_end();
     agreed_put(&lane->regions->in, 1, false);
+}
+
+/* A chunk that moves here is not read out of another life of the node that lends it: without a link
+ * to that one the move fails. */
+static void what_moves_is_not_read_from_another_life(void **state)
+{
+    struct lane_regions *at = lane->regions;
+    struct region_holder_act act = {.action = REGION_ACT_COPY,
+                                    .bytes = 4096,
+                                    .source = {.incarnation = 2, .handle = {.address = 64}}};
+    struct region *region;
+    struct region_chunk_here *chunk;
+    struct region_window before;
+
+    (void)state;
+    assert_int_equal(create(0, "r", 4096), NIGH_OK);
+    region = regions_find(at->regions, "r", 1);
+    chunk = ((struct region_here *)region_data(region))->chunks[0];
+    before = chunk->handle;
+    link_begin();
+    away_begin(0);
+    lane_region_act(at, region, &act);
+    away_end();
+    assert_int_equal(chunk->copies, 0);
+    assert_int_equal(chunk->did, NIGH_PEER_LOST);
+    list_remove(&chunk->link); /* which its holder did not ask for */
+    chunk->handle = before;
 }
 
 /* ---- words of this node ---------------------------------------------------- */
@@ -3535,6 +3564,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(what_has_landed_is_not_written_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_landed_elsewhere_stays_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_another_lifes_does_not_go_to_this_one, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_moves_is_not_read_from_another_life, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(own_words_go_the_way_of_peers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_own_word_that_is_closed_is_not_presented, set_up,
