@@ -33,8 +33,7 @@ static void ended(void *context, struct region_op *op, nigh_status status)
 }
 
 /* The numbers of a node's incarnations grow, but where its clock went back. One that was not met
- * yet, and is below one that has ended, counts as ended until it is met: the home is asked then. Of
- * this node there is one, whatever a home has not heard yet. */
+ * yet, and is below one that has ended, counts as ended until it is met: the home is asked then. */
 static bool has_ended(void *context, uint32_t node, uint32_t incarnation)
 {
     const struct region *region = context;
@@ -42,9 +41,6 @@ static bool has_ended(void *context, uint32_t node, uint32_t incarnation)
 
     if (incarnation == peer->incarnation) {
         return peer->is_dead;
-    }
-    if (node == region->regions->config.self) {
-        return true;
     }
     return incarnation < peer->incarnation || incarnation <= peer->ended;
 }
