@@ -293,8 +293,10 @@ static nigh_client *open_client(const char *socket)
 
 void space_store_create(const char *socket, uint64_t home_bytes, char *name)
 {
-    nigh_space_spec spec = {
-        .struct_size = sizeof spec, .name = name, .home_size = home_bytes, .block_size = ROW_BYTES};
+    nigh_space_spec spec = {.struct_size = sizeof spec,
+                            .name = name,
+                            .home_size = (home_bytes + ROW_BYTES - 1) / ROW_BYTES * ROW_BYTES,
+                            .block_size = ROW_BYTES};
     nigh_client *client = open_client(socket);
     double begin_s = now_s();
     nigh_space *space;
