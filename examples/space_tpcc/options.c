@@ -20,11 +20,9 @@ struct options options = {.warehouses = 3,
                           .lock_us = 50000,
                           .seed = 1};
 
-static const char *const deaths[] = {[DEATH_NONE] = "none",
-                                     [DEATH_LOCKED] = "locked",
-                                     [DEATH_MARKED] = "marked",
-                                     [DEATH_COMMITTED] = "committed",
-                                     [DEATH_APPLIED] = "applied"};
+static const char *const deaths[] = {
+    [DEATH_NONE] = "none",           [DEATH_LOCKED] = "locked",   [DEATH_MARKED] = "marked",
+    [DEATH_COMMITTED] = "committed", [DEATH_APPLIED] = "applied", [DEATH_ANY] = "any"};
 
 static void usage(FILE *to)
 {
@@ -44,7 +42,8 @@ static void usage(FILE *to)
         "  --seed N          of all that is random (default 1)\n"
         "  --kill WHERE      the first terminal dies half-way, in a transaction that has its\n"
         "                    locks: locked; has marked its rows: marked; is committed, and has\n"
-        "                    written none of them: committed; half of them: applied\n"
+        "                    written none of them: committed; half of them: applied; or at any\n"
+        "                    moment of some milliseconds, by the seed: any\n"
         "  --json            one JSON object\n"
         "Each node takes part with some 30 MB for each warehouse of its own, and as much again\n"
         "for others' rows (nighd --space-memory); with the specification's sizes 200 MB.\n"

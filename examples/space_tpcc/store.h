@@ -36,7 +36,8 @@ enum death {
     DEATH_LOCKED,    /* it has the locks */
     DEATH_MARKED,    /* and the marks are there */
     DEATH_COMMITTED, /* and the log's number, but no row is changed */
-    DEATH_APPLIED    /* half of them are */
+    DEATH_APPLIED,   /* half of them are */
+    DEATH_ANY        /* at any moment of the next few milliseconds */
 };
 
 struct change {

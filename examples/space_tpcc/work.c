@@ -2,14 +2,19 @@
 /* See work.h. */
 #include "work.h"
 
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "common.h"
 
 enum {
     NEW_ORDER_PERCENT = 51, /* 45 to 43 (5.2.3) */
     PAUSE_NS = 50000,       /* before a try, at most, doubled with each: */
-    DOUBLED_MOST = 7
+    DOUBLED_MOST = 7,
+    DEATH_NS = 10000000
 };
 
 void work_again(struct terminal *terminal, uint32_t tries)
@@ -51,6 +56,19 @@ static void count(struct work_report *report, bool is_order, enum outcome outcom
     }
 }
 
+/* Wherever it is then. */
+static void die_soon(struct chance *chance)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+    struct itimerspec when = {.it_value.tv_nsec = (long)chance_between(chance, 1, DEATH_NS)};
+    timer_t timer;
+
+    if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0 ||
+        timer_settime(timer, 0, &when, NULL) != 0) {
+        fail("a timer", strerror(errno));
+    }
+}
+
 void work(struct terminal *terminal, uint64_t transactions, enum death death)
 {
     struct store *store = terminal->store;
@@ -61,7 +79,9 @@ void work(struct terminal *terminal, uint64_t transactions, enum death death)
         bool is_order = chance_percent(&terminal->chance, NEW_ORDER_PERCENT);
         enum outcome outcome;
 
-        if (death != DEATH_NONE && i == transactions / 2) {
+        if (death == DEATH_ANY && i == transactions / 2) {
+            die_soon(&terminal->chance);
+        } else if (death != DEATH_NONE && i == transactions / 2) {
             space_store_dies(store, death);
         }
         outcome = is_order ? new_order(terminal) : payment(terminal);
@@ -69,5 +89,8 @@ void work(struct terminal *terminal, uint64_t transactions, enum death death)
         store->finish(store);
         count(report, is_order, outcome);
         report->end_s = now_s();
+    }
+    if (death == DEATH_ANY) { /* it was faster */
+        pause();
     }
 }
