@@ -107,7 +107,7 @@ def test_the_lines_that_call_are_as_many_as_it_says():
         calls = [line for line in lines if re.search(r"\bnigh_(space|client)_\w+\(", line)]
         moves = [line for line in calls if re.search(r"\bnigh_space_(read|write|put|fetch_add|try_lock|lock|unlock|store_fence|flush)", line)]
         print(f"# {name}: {len(calls)} of {len(lines)} lines call nigh, {len(moves)} of these move bytes or words, order or lock")
-        assert re.search(rf"\| {name}[^|]* \| {len(calls)} \| {len(moves)} \|", said), (name, len(calls), len(moves))
+        assert re.search(rf"\| \[{name}[^|]* \| {len(calls)} \| {len(moves)} \|", said), (name, len(calls), len(moves))
 
 
 if __name__ == "__main__":
