@@ -167,7 +167,7 @@ static bool try_lock(struct space_store *self, uint64_t row, bool alone)
     nigh_status status = alone ? nigh_space_try_lock_write(self->space, row, self->lock_us)
                                : nigh_space_try_lock_read(self->space, row, self->lock_us);
 
-    if (status == NIGH_BUSY || status == NIGH_TIMEOUT) {
+    if (status == NIGH_BUSY || status == NIGH_TIMEOUT || status == NIGH_LIMIT) {
         return false;
     }
     check(self->client, status, "lock a row");

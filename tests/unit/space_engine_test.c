@@ -424,6 +424,59 @@ static void a_try_waits_no_longer_than_it_may(void **state)
     end();
 }
 
+/* A block of seat 1 comes to be written. */
+static void give(uint64_t block)
+{
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_CACHE,
+                               .event = SPACE_CACHE_OWN,
+                               .whom = SPACE_NOBODY,
+                               .term = 5,
+                               .address = block,
+                               .epoch = {5, 1}});
+}
+
+/* Not all frames of a set are held: other blocks of it can be had. */
+static void who_holds_leaves_frames_to_others(void **state)
+{
+    uint64_t first = space_address_first(1);
+    uint32_t most = SPACE_WAYS - LIMIT_SPACE_LEAVING;
+    struct space_op op;
+
+    (void)state;
+    begin();
+    (void)own();
+    for (uint32_t n = 0; n < most; n++) {
+        op = op_of(SPACE_OP_LOCK_WRITE, first + n * BYTES);
+        if (n > 0) { /* the first is there */
+            assert_false(space_engine_begin(engine, &op, 1));
+            give(op.address);
+            assert_int_equal(op.operands[1], 1);
+        } else {
+            assert_true(space_engine_begin(engine, &op, 1));
+        }
+        assert_int_equal(op.status, NIGH_OK);
+    }
+    op = op_of(SPACE_OP_LOCK_READ, first + most * BYTES);
+    assert_true(space_engine_begin(engine, &op, 1));
+    assert_int_equal(op.status, NIGH_LIMIT);
+    /* Nor is one that is here. */
+    op = op_of(SPACE_OP_WRITE, first + most * BYTES);
+    assert_false(space_engine_begin(engine, &op, 1));
+    give(op.address);
+    assert_int_equal(op.operands[1], 1);
+    assert_int_equal(op.status, NIGH_OK);
+    op = op_of(SPACE_OP_LOCK_WRITE, first + most * BYTES);
+    assert_true(space_engine_begin(engine, &op, 1));
+    assert_int_equal(op.status, NIGH_LIMIT);
+    op = op_of(SPACE_OP_UNLOCK, first);
+    op.holds = SPACE_HOLDS_ALONE;
+    assert_true(space_engine_begin(engine, &op, 1));
+    op = op_of(SPACE_OP_LOCK_WRITE, first + most * BYTES);
+    assert_true(space_engine_begin(engine, &op, 1));
+    assert_int_equal(op.status, NIGH_OK);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -437,6 +490,7 @@ int main(void)
         cmocka_unit_test(what_waits_for_room_is_said_in_order),
         cmocka_unit_test(who_holds_waits_for_nobody),
         cmocka_unit_test(a_try_waits_no_longer_than_it_may),
+        cmocka_unit_test(who_holds_leaves_frames_to_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
