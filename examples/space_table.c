@@ -4,7 +4,8 @@
  * serves it: what one reads often its node has cached, and reads of that ask nobody.
  * (GAM's distributed hash table, PVLDB 11(11), on locks and reads of blocks.)
  *
- *   examples/three-nodes build/release build/release/examples/example-space_table
+ *   NIGH_NODE_FLAGS='--space-memory 64M' examples/three-nodes build/release \
+ *       build/release/examples/example-space_table
  *   example-space_table [OPTIONS] [SOCKET...]     sockets of nodes; else those of $NIGH_SOCKETS
  *
  *   cc space_table.c $(pkg-config --cflags --libs nigh) -o example-space_table
@@ -12,7 +13,7 @@
  * A bucket is a block, and others that hang on it where it is full. Buckets go round the nodes.
  *
  *   get         reads block by block without a lock: each read is of one moment, and no entry ever
- *               moves to another block
+ *               moves to another block; it waits for who has the lock of a block just then
  *   put, delete lock the bucket's first block, find the entry, write its 16 bytes, let go: whoever
  *               reads sees all of that or nothing, also if the writer dies behind any of it
  *   increment   likewise: read and written under the lock

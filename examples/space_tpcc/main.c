@@ -4,7 +4,7 @@
  * at all nodes; with strict two-phase locking by locks of the space, as GAM has it (PVLDB 11(11)).
  * No process serves the tables: who needs a row locks it, has it at its node, and changes it there.
  *
- *   NIGH_NODE_FLAGS='--space-memory 512M' examples/three-nodes build/release \
+ *   NIGH_NODE_FLAGS='--space-memory 128M' examples/three-nodes build/release \
  *       build/release/examples/example-space_tpcc
  *   example-space_tpcc [OPTIONS] [SOCKET...]     sockets of nodes; else those of $NIGH_SOCKETS
  *

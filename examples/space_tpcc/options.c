@@ -45,8 +45,8 @@ static void usage(FILE *to)
         "                    written none of them: committed; half of them: applied; or at any\n"
         "                    moment of some milliseconds, by the seed: any\n"
         "  --json            one JSON object\n"
-        "Each node takes part with some 30 MB for each warehouse of its own, and as much again\n"
-        "for others' rows (nighd --space-memory); with the specification's sizes 200 MB.\n"
+        "Each node takes part with some 16 MB for each warehouse of its own, and as much again\n"
+        "for others' rows (nighd --space-memory); with the specification's sizes 130 MB.\n"
         "Exit status: 0: the database is as it should be; 1: it is not, or something failed; "
         "2: usage.\n",
         NODES_MAX, WAREHOUSES_MAX, ITEMS, CUSTOMERS, WORKERS_MAX);
