@@ -601,6 +601,56 @@ static void what_somebody_has_is_not_freed_for_want_of_room(void **state)
     assert_int_equal(free.operands[1], 1);
     assert_int_equal(free.status, NIGH_OK);
     assert_int_equal(count_used(), 0);
+/* A block of seat 1 comes to be written. */
+static void give(uint64_t block)
+{
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_CACHE,
+                               .event = SPACE_CACHE_OWN,
+                               .whom = SPACE_NOBODY,
+                               .term = 5,
+                               .address = block,
+                               .epoch = {5, 1}});
+}
+
+/* Not all frames of a set are held: other blocks of it can be had. */
+static void who_holds_leaves_frames_to_others(void **state)
+{
+    uint64_t first = space_address_first(1);
+    uint32_t most = SPACE_WAYS - LIMIT_SPACE_LEAVING;
+    struct space_op op;
+
+    (void)state;
+    begin();
+    (void)own();
+    for (uint32_t n = 0; n < most; n++) {
+        op = op_of(SPACE_OP_LOCK_WRITE, first + n * BYTES);
+        if (n > 0) { /* the first is there */
+            assert_false(space_engine_begin(engine, &op, 1));
+            give(op.address);
+            assert_int_equal(op.operands[1], 1);
+        } else {
+            assert_true(space_engine_begin(engine, &op, 1));
+        }
+        assert_int_equal(op.status, NIGH_OK);
+    }
+    op = op_of(SPACE_OP_LOCK_READ, first + most * BYTES);
+    assert_true(space_engine_begin(engine, &op, 1));
+    assert_int_equal(op.status, NIGH_LIMIT);
+    /* Nor is one that is here. */
+    op = op_of(SPACE_OP_WRITE, first + most * BYTES);
+    assert_false(space_engine_begin(engine, &op, 1));
+    give(op.address);
+    assert_int_equal(op.operands[1], 1);
+    assert_int_equal(op.status, NIGH_OK);
+    op = op_of(SPACE_OP_LOCK_WRITE, first + most * BYTES);
+    assert_true(space_engine_begin(engine, &op, 1));
+    assert_int_equal(op.status, NIGH_LIMIT);
+    op = op_of(SPACE_OP_UNLOCK, first);
+    op.holds = SPACE_HOLDS_ALONE;
+    assert_true(space_engine_begin(engine, &op, 1));
+    op = op_of(SPACE_OP_LOCK_WRITE, first + most * BYTES);
+    assert_true(space_engine_begin(engine, &op, 1));
+    assert_int_equal(op.status, NIGH_OK);
     end();
 }
 
@@ -621,6 +671,7 @@ int main(void)
         cmocka_unit_test(who_comes_back_has_asked_for_nothing),
         cmocka_unit_test(what_is_too_much_is_not_begun),
         cmocka_unit_test(what_somebody_has_is_not_freed_for_want_of_room),
+        cmocka_unit_test(who_holds_leaves_frames_to_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
