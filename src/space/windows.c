@@ -145,11 +145,6 @@ static void let_go(struct window *window, struct hold *hold, uint64_t now_us)
     forget_hold(window, hold);
 }
 
-uint32_t space_windows_holds(const struct space_windows *windows, uint32_t window)
-{
-    return windows->windows[window]->held;
-}
-
 /* ---- kinds ---------------------------------------------------------------- */
 
 static bool is_lock(uint8_t kind)
