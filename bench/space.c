@@ -124,14 +124,21 @@ static nigh_space *small(void)
 static uint64_t read_word(nigh_space *space, nigh_space_address address)
 {
     uint64_t value = 0;
+    nigh_status status = nigh_space_read(space, address, &value, 8, SPACE_NODES_WAIT);
 
-    bench_check(nigh_space_read(space, address, &value, 8, SPACE_NODES_WAIT), "a read");
+    if (__builtin_expect(status != NIGH_OK, 0)) {
+        bench_check(status, "a read");
+    }
     return value;
 }
 
 static void write_word(nigh_space *space, nigh_space_address address, uint64_t value)
 {
-    bench_check(nigh_space_write(space, address, &value, 8, SPACE_NODES_WAIT), "a write");
+    nigh_status status = nigh_space_write(space, address, &value, 8, SPACE_NODES_WAIT);
+
+    if (__builtin_expect(status != NIGH_OK, 0)) {
+        bench_check(status, "a write");
+    }
 }
 
 static void fence(nigh_space *space)
@@ -179,12 +186,18 @@ static void run_hits(struct series *series, struct samples *round)
     count_found(series, asked, READS);
 }
 
+/* Called, as what a library has is. */
+static __attribute__((noinline)) uint64_t read_plain(nigh_space_address address)
+{
+    return space_plain_find_and_read(&plain, address);
+}
+
 static inline uint64_t some_plain(uint32_t first, const uint32_t *order)
 {
     uint64_t sum = 0;
 
     for (uint32_t n = first; n < first + BATCH; n++) {
-        sum += space_plain_find_and_read(&plain, many + (uint64_t)order[n] * BLOCK + n % 64 * 8);
+        sum += read_plain(many + (uint64_t)order[n] * BLOCK + n % 64 * 8);
     }
     return sum;
 }
