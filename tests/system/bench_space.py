@@ -107,8 +107,8 @@ def test_a_space_of_another_node_is_measured():
         (name,) = (item["name"] for item in a.parsed("space", "ls"))
         used = [member.parsed("space", "stat", name)["used_size"] for member in (a, b)]
         bench.send_signal(signal.SIGCONT)
-        printed += bench.communicate(timeout=60)[0]
-        assert bench.returncode == OK and measured(json.loads(printed)) == [*HERE, "read-first"], printed
+        printed += bench.stdout.read()
+        assert bench.wait(timeout=60) == OK and measured(json.loads(printed)) == [*HERE, "read-first"], printed
         assert used[0] > 0 == used[1], used
         assert measured(b.parsed("bench", "space", "--node", "1")) == HERE
         wait_for(lambda: a.numbers()["spaces"] == b.numbers()["spaces"] == 0)
