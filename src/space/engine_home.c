@@ -544,19 +544,24 @@ static void begin_anew(struct space_engine *engine, uint64_t number)
     }
 }
 
-/* As far as the log has room. true: to the end. */
+/*
+ * As far as the log has room; true: to the end. That it was opened to its end with whom comes last,
+ * the own seat behind all others: what the log says of them holds of all blocks.
+ */
 static bool open_blocks(struct space_engine *engine)
 {
-    uint64_t end = SPACE_SEATS + engine->config.home.count;
+    uint64_t count = engine->config.home.count, end = count + SPACE_SEATS;
 
     for (; engine->open_at < end && engine_log_has_room(engine); engine->open_at++) {
-        if (engine->open_at < SPACE_SEATS) {
-            engine_log_member(engine, (uint8_t)engine->open_at);
+        if (engine->open_at >= count) {
+            uint64_t seat = engine->config.self + 1 + (engine->open_at - count);
+
+            engine_log_member(engine, (uint8_t)(seat % SPACE_SEATS));
             continue;
         }
-        (void)engine_home_here(engine, engine->open_at - SPACE_SEATS, SPACE_HOME_REBUILT);
+        (void)engine_home_here(engine, engine->open_at, SPACE_HOME_REBUILT);
         if (!engine->has_begun && !engine->is_recovered) {
-            begin_anew(engine, engine->open_at - SPACE_SEATS);
+            begin_anew(engine, engine->open_at);
         }
     }
     return engine->open_at == end;

@@ -32,7 +32,6 @@ static void recover_block(struct space_engine *engine, uint64_t number,
         [SPACE_LOG_IS_LOST] = SPACE_HOME_LOST,
     };
 
-    engine->log.home[number] = *block;
     engine->entries[number].state = states[block->state];
     engine->lives[number] = block->state == SPACE_LOG_IS_FREE ? engine->life : block->life;
     engine->stats.lost -= block->state != SPACE_LOG_IS_LOST;
@@ -94,10 +93,28 @@ static bool recover_copy(struct space_engine *engine, const struct space_log_cop
 
 /* ---- all ------------------------------------------------------------------ */
 
-/* Nobody took part before: whatever this is the log of, no member has heard of it. */
-static bool is_nothing(const struct space_log_state *state)
+/* Its home was open once: before that there may be copies of an earlier life that the log knows
+ * nothing of. */
+static bool was_open(const struct space_log_state *state)
 {
-    return state->term == 0 && state->lives[state->geometry.rank] == 0;
+    return space_set_has(state->members, (uint8_t)state->geometry.rank);
+}
+
+static void recover_home(struct space_engine *engine, const struct space_log_state *state)
+{
+    engine->term.home.term = state->term;
+    for (uint64_t n = 0; n < engine->config.home.count; n++) {
+        engine->log.home[n] = state->blocks[n];
+    }
+    if (!was_open(state)) {
+        return;
+    }
+    engine->is_recovered = true;
+    engine->opened_members = state->members;
+    for (uint64_t n = 0; n < engine->config.home.count; n++) {
+        recover_block(engine, n, &state->blocks[n]);
+    }
+    recover_runs(engine, state);
 }
 
 nigh_status engine_recover(struct space_engine *engine, const struct space_log_state *state)
@@ -112,15 +129,7 @@ nigh_status engine_recover(struct space_engine *engine, const struct space_log_s
     if (state->lives[engine->config.self] != 0) {
         engine->config.life = state->lives[engine->config.self];
     }
-    if (!is_nothing(state)) {
-        engine->is_recovered = true;
-        engine->term.home.term = state->term;
-        engine->opened_members = state->members;
-        for (uint64_t n = 0; n < engine->config.home.count; n++) {
-            recover_block(engine, n, &state->blocks[n]);
-        }
-        recover_runs(engine, state);
-    }
+    recover_home(engine, state);
     for (uint8_t seat = 0; seat < SPACE_SEATS; seat++) {
         engine->seats[seat].life = seat == engine->config.self ? 0 : state->lives[seat];
         engine->log.lives[seat] = state->lives[seat];

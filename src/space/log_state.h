@@ -32,12 +32,12 @@ enum space_log_block_state {
 
 /* A block of the own home memory. */
 struct space_log_block {
-    uint32_t life;            /* which of the home its address is of */
-    uint32_t run;             /* it is the first of so many that one malloc gave; 0: it is not */
     uint8_t state;            /* enum space_log_block_state */
     uint8_t owner;            /* IS_OWNED: who was given it last, as far as is known, */
     bool is_ours;             /* of the bytes that are here, */
     struct space_epoch epoch; /* and by which right */
+    uint32_t life;            /* which of the home its address is of */
+    uint32_t run;             /* it is the first of so many that one malloc gave; 0: it is not */
 };
 
 /* What this node had of another's block. */
@@ -52,7 +52,8 @@ struct space_log_state {
     uint8_t *home; /* the caller's: blocks * block_bytes */
     struct space_log_block *blocks;
     uint32_t term;               /* the last that the home began; 0: none */
-    uint64_t lives[SPACE_SEATS]; /* that the home knows, its own among them; 0: none */
+    /* That the home knows, and its own, which who begins a log sets; 0: none. */
+    uint64_t lives[SPACE_SEATS];
     uint64_t members;            /* seats of the last term that it opened */
     /* Twice the frames: an image knows of each frame what lay there at one moment, and the log
      * behind it what lay there at any. */
