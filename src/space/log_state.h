@@ -51,10 +51,10 @@ struct space_log_state {
     struct space_log_geometry geometry;
     uint8_t *home; /* the caller's: blocks * block_bytes */
     struct space_log_block *blocks;
-    uint32_t term;               /* the last that the home began; 0: none */
+    uint32_t term; /* the last that the home began; 0: none */
     /* That the home knows, and its own, which who begins a log sets; 0: none. */
     uint64_t lives[SPACE_SEATS];
-    uint64_t members;            /* seats of the last term that it opened */
+    uint64_t members; /* seats of the last term that it opened */
     /* Twice the frames: an image knows of each frame what lay there at one moment, and the log
      * behind it what lay there at any. */
     struct table index; /* address to place */
