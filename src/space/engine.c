@@ -433,7 +433,8 @@ static bool are_blocks_valid(const struct space_engine *engine)
     for (uint64_t n = 0; n < engine->config.home.count; n++) {
         const struct space_entry *entry = &engine->entries[n];
         uint32_t work = engine->work_of[n];
-        bool may_show = space_entry_is_readable(entry) || entry->state == SPACE_HOME_REBUILDING;
+        bool may_show = engine->has_begun &&
+                        (space_entry_is_readable(entry) || entry->state == SPACE_HOME_REBUILDING);
 
         works += work != 0;
         lost += entry->state == SPACE_HOME_LOST;

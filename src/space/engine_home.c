@@ -143,7 +143,8 @@ static bool is_shown(const struct space_engine *engine, uint64_t number)
 {
     const struct space_entry *entry = &engine->entries[number];
 
-    return (space_entry_is_readable(entry) || entry->state == SPACE_HOME_REBUILDING) &&
+    return engine->has_begun &&
+           (space_entry_is_readable(entry) || entry->state == SPACE_HOME_REBUILDING) &&
            entry->holds != SPACE_HELD_ALONE &&
            !(engine_has_log(engine) && engine_is_fresh(engine, &engine->log.blocks[number]));
 }
@@ -573,9 +574,14 @@ static void finish_open(struct space_engine *engine)
     struct space_wire opened = {
         .kind = SPACE_WIRE_TERM, .event = SPACE_TERM_OPENED, .term = engine->term.home.term};
 
+    bool is_first = !engine->has_begun;
+
     engine->is_opening = false;
     engine->has_begun = true;
     space_term_open(&engine->term);
+    if (is_first && !engine->is_paused) {
+        engine_show_home(engine);
+    }
     for (; members != 0; members &= members - 1) {
         engine_say_alone(engine, space_set_first(members), &opened, engine_log_last(engine));
     }

@@ -534,7 +534,7 @@ static const uint8_t *readable(const struct world_node *node, uint64_t address, 
         uint64_t number = engine_number(engine, address);
         const struct space_entry *entry = &engine->entries[number];
 
-        if (!engine_is_current(engine, address)) {
+        if (!engine_is_current(engine, address) || !engine->has_begun) {
             return NULL;
         }
         *is_writable = space_entry_is_writable(entry);
