@@ -71,7 +71,8 @@ struct engine_mark *engine_mark_of(struct space_engine *engine, uint64_t block)
         return NULL;
     }
     if (engine_is_ours(engine, block)) {
-        return &engine->log.blocks[engine_number(engine, block)];
+        return engine_is_current(engine, block) ? &engine->log.blocks[engine_number(engine, block)]
+                                                : NULL;
     }
     frame = space_frames_find(&engine->frames, block);
     return frame == SPACE_NO_FRAME ? NULL : &engine->log.frames[frame];

@@ -497,8 +497,11 @@ static void note_done(struct world *world, struct world_client *client,
                       const struct world_write *write)
 {
     struct world_block *block = &world->blocks[write->block];
+    size_t node =
+        (size_t)((const char *)client - (const char *)world->nodes) / sizeof(world->nodes[0]);
 
-    if (block->address != write->address) {
+    /* Where the log failed it has ended, and need not be done. */
+    if (block->address != write->address || world->nodes[node].engine->log.status != NIGH_OK) {
         return;
     }
     if (world->rules.sync) {
@@ -1380,6 +1383,17 @@ void world_print(const struct world *world)
             (unsigned long long)engine->term.home.members, (unsigned long long)engine->term.waits,
             (unsigned long long)engine->met, (unsigned long long)engine->stats.waiting,
             (unsigned long long)engine->frames.used);
+        if (world->rules.logs) {
+            const struct space_log *log = &world->nodes[n].log;
+
+            print_message("#     log: %llu of %llu durable, at %llu of %llu, %s, image %u, %s; %u "
+                          "wait, %u held\n",
+                          (unsigned long long)log->durable, (unsigned long long)log->next - 1,
+                          (unsigned long long)log->offset, (unsigned long long)log->file_bytes,
+                          log->has_job ? "a job" : "no job", log->image.state,
+                          nigh_status_name(engine->log.status), engine->log.waits_count,
+                          engine->log.held_count);
+        }
         for (uint32_t home = 0; home < world->rules.nodes; home++) {
             const struct engine_seat *seat = &engine->seats[home];
 
