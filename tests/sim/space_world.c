@@ -1178,7 +1178,7 @@ static void fault(struct world *world)
     } else if (world->rules.fails && one_in(world, 8)) {
         world->nodes[a].disk.fails_at = world->nodes[a].disk.operations + below(world, 4);
         world->fails++;
-    } else if (world->rules.crashes && one_in(world, 3)) {
+    } else if (world->rules.crashes && one_in(world, world->rules.logs ? 2 : 3)) {
         crash_or_start(world);
     }
 }
@@ -1195,7 +1195,8 @@ static void node_event(struct world *world, uint32_t number)
         world->crashes++;
         return;
     }
-    if (node->job != NULL && one_in(world, 3)) {
+    /* Disks are slow, or very slow. */
+    if (node->job != NULL && one_in(world, world->is_calm ? 2 : 3 + world->seed % 4 * 20)) {
         run_job(world, node);
     }
     if (node->members != alive(world) && one_in(world, 8)) {
@@ -1231,7 +1232,8 @@ static void one_event(struct world *world)
 
     world->event++;
     world->now_us += below(world, 3);
-    if (!world->is_calm && one_in(world, 200 + world->seed % 5 * 300)) {
+    if (!world->is_calm &&
+        one_in(world, (200 + world->seed % 5 * 300) / (world->rules.logs ? 3 : 1))) {
         fault(world);
     } else if (what < 4 && world->nodes[a].is_alive) {
         client_event(world, &world->nodes[a],
