@@ -795,6 +795,12 @@ static bool was(struct world_word *word, uint64_t value, uint64_t since, bool is
             }
         }
     }
+    /* A crash left it so, and it was changed before anybody looked. */
+    for (uint32_t n = word->firm; now->rules.logs && now->crashes > 0 && n < word->pasts; n++) {
+        if (word->past[n] == value) {
+            return true;
+        }
+    }
     return is_counter ? value >= least && value <= word->value + word->asked
                       : is_wanted(word, value, false);
 }
@@ -1052,13 +1058,13 @@ static void note_read(struct world *world, struct world_client *client, uint64_t
     struct world_block *block = &world->blocks[client->block];
 
     world->reads++;
-    if (world->rules.sync) {
-        make_firm(&block->words[client->word], value, false);
-    }
     claim(world,
           block->is_freed ||
               was(&block->words[client->word], value, client->since, client->word == COUNTER),
           "a read is of no write that was the last while it went on");
+    if (world->rules.sync) {
+        make_firm(&block->words[client->word], value, false);
+    }
 }
 
 /* All that it wrote to the block that it asked for. */
@@ -1101,15 +1107,15 @@ static void note_answer(struct world *world, struct world_node *node, struct wor
     case SPACE_RECORD_EXCHANGE:
     case SPACE_RECORD_SWAP:
         world->atomics++;
+        claim(world,
+              block->is_freed ||
+                  was(&block->words[client->word], value, client->since, client->word == COUNTER),
+              "an atomic found what was not there");
         if (world->rules.sync) {
             bool counts = client->kind == SPACE_RECORD_ADD;
 
             make_firm(&block->words[client->word], counts ? value + 1 : client->value, counts);
         }
-        claim(world,
-              block->is_freed ||
-                  was(&block->words[client->word], value, client->since, client->word == COUNTER),
-              "an atomic found what was not there");
         break;
     case SPACE_RECORD_FLUSH:
         claim(world, space_producer_is_empty(&client->producer), "a flush ends before its writes");
