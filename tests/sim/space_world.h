@@ -100,6 +100,10 @@ struct world_word {
      * again that are not before `firm`. */
     uint32_t pasts, firm, origin;
     uint64_t past[WORLD_PASTS];
+    /* The event at which it was looked at again after a crash, how many crashes there were by then,
+     * and what of `past` it may have been in between. */
+    uint64_t gap, crashes;
+    uint32_t gap_firm, gap_pasts;
     uint32_t asked;
     uint64_t wants[WORLD_ASKED]; /* values that may come to be; of a counter: their number */
 };
