@@ -1254,7 +1254,7 @@ static uint64_t between_faults(const struct world *world)
     if (!world->rules.logs) {
         return events;
     }
-    return world->seed / 25 % 3 == 0 ? 8 * events : events / 3;
+    return world->seed % 3 == 0 ? 8 * events : events / 3;
 }
 
 static void one_event(struct world *world)
