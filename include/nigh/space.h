@@ -259,8 +259,10 @@ NIGH_API nigh_status nigh_space_get(nigh_space *space, nigh_space_address addres
  * Locks the block of an address for the calling thread: others wait that would write it, or, with a
  * lock to write, read it, and so do others' locks, at all nodes. Who holds a lock sees all that
  * was written before by those who held it. A handle to read is enough for a lock to read.
- * NIGH_INVALID: the thread holds the block already; NIGH_LIMIT: it holds 64; NIGH_TIMEOUT; else as
- * nigh_space_read. A lock has no end of its own; it goes with its client.
+ * NIGH_INVALID: the thread holds the block already; NIGH_LIMIT: it holds 64, or the node's clients
+ * hold 13 whose copies would be in one set of its cache (of 15), which takes a cache of few blocks
+ * or very many locks; NIGH_TIMEOUT; else as nigh_space_read. A lock has no end of its own; it goes
+ * with its client.
  */
 NIGH_API nigh_status nigh_space_lock_read(nigh_space *space, nigh_space_address address,
                                           uint64_t timeout_us);

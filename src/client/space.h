@@ -9,6 +9,7 @@
 #ifndef CLIENT_SPACE_H
 #define CLIENT_SPACE_H
 
+#include "base/clock.h"
 #include "client/client_internal.h"
 #include "client/op.h"
 #include "memory/space_window.h"
@@ -98,6 +99,15 @@ static inline bool space_is_good(const nigh_space *space)
            shared_load_relaxed(&client->front->ended) == 0 && client_life_is_same(client) &&
            atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED &&
            space->connection == atomic_load_explicit(&client->connections, memory_order_relaxed);
+}
+
+/* Whether what was read was so, as it is then: a node that stands still shows what it had, and
+ * others wait for it as long as it has a lease. */
+static inline bool space_was_current(const nigh_space *space)
+{
+    uint64_t until_us = shared_load_acquire(&space->client->node_page->spaces_until_us);
+
+    return until_us == UINT64_MAX || clock_rough_us() < until_us;
 }
 
 /* ---- windows: space_windows.c --------------------------------------------- */

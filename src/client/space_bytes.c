@@ -18,6 +18,15 @@ static nigh_status ask_bytes(nigh_space *space, struct client_window *window, ui
     return window_ask(space, window, &question, deadline_us, NULL, bytes);
 }
 
+/* Reads what is here. */
+static inline bool read_here(nigh_space *space, struct client_window *window, uint64_t address,
+                             void *bytes, uint32_t length)
+{
+    return space_producer_read(&window->producer, &space->mapped, address, bytes, length) ==
+               SPACE_READ &&
+           space_was_current(space);
+}
+
 /* The clock is asked for what is not here alone. */
 static nigh_status read_more(nigh_space *space, struct client_window *window, uint64_t address,
                              uint8_t *bytes, uint64_t size, uint64_t timeout_us)
@@ -28,8 +37,7 @@ static nigh_status read_more(nigh_space *space, struct client_window *window, ui
         uint32_t length = space_piece(&space->mapped.cache, address, size);
         nigh_status status;
 
-        if (space_producer_read(&window->producer, &space->mapped, address, bytes, length) ==
-            SPACE_ASK) {
+        if (!read_here(space, window, address, bytes, length)) {
             if (deadline_us == 0) {
                 deadline_us = op_deadline_us(timeout_us);
             }
@@ -59,8 +67,7 @@ nigh_status nigh_space_read(nigh_space *space, nigh_space_address address, void 
         return space_check_range(space, address, bytes, size, "nigh_space_read");
     }
     if (likely(size <= space->mapped.cache.mask + 1 - (address & space->mapped.cache.mask)) &&
-        likely(space_producer_read(&window->producer, &space->mapped, address, bytes,
-                                   (uint32_t)size) == SPACE_READ)) {
+        likely(read_here(space, window, address, bytes, (uint32_t)size))) {
         return NIGH_OK;
     }
     return read_more(space, window, address, (uint8_t *)bytes, size, timeout_us);

@@ -56,7 +56,11 @@ struct session_node_page {
     _Atomic uint32_t life;
     _Atomic uint32_t life_of; /* the incarnation that `life` speaks of */
     _Atomic uint32_t kept;    /* 1: memory and sessions outlive the node, for the next one */
-    uint8_t reserved[36];
+    uint8_t reserved[4];
+    /* Until then (CLOCK_MONOTONIC, microseconds) nobody goes on without this node, so what it shows
+     * of spaces is so. UINT64_MAX: for ever, as it is alone; 0: it does not know. */
+    _Atomic uint64_t spaces_until_us;
+    uint8_t reserved_too[24];
     struct session_lane_state lane[LIMIT_LANES];
 };
 

@@ -189,7 +189,8 @@ uint64_t lane_spaces_due_us(const struct lane *lane);
 /* Whether a client's window has something that was not taken yet. */
 bool lane_spaces_have_work(const struct lane *lane);
 void lane_spaces_view(struct lane *lane, const struct agreed *agreed);
-void lane_spaces_lease(struct lane *lane, bool has_lease);
+/* 0: it has none. */
+void lane_spaces_lease(struct lane *lane, uint64_t lease_us);
 void lane_spaces_link_up(struct lane *lane, struct link *link);
 void lane_spaces_link_down(struct lane *lane, struct link *link);
 void lane_spaces_count(const struct lane *lane, nigh_node_stats *stats);
@@ -244,6 +245,8 @@ void lane_ring_zero(struct lane_session *session, uint32_t slot);
 
 /* The calls of the store's shell. */
 void lane_on_complete(void *context, uint32_t session, const struct session_cqe *cqe);
+/* The end of a submission that brings nothing but its status. */
+void lane_complete(struct lane *lane, uint32_t slot, uint32_t cookie, nigh_status status);
 /* A client of before there was NIGH_OVERLOADED takes a node that says it for a broken one. */
 int32_t lane_status_for(const struct lane_session *session, int32_t status);
 void lane_on_event(void *context, uint32_t session, const struct session_event *event);

@@ -44,9 +44,7 @@ struct asked_for {
 
 static void complete(const struct asked_for *want, nigh_status status)
 {
-    struct session_cqe cqe = {.cookie = want->sqe->cookie, .status = status, .pin = SESSION_NO_PIN};
-
-    lane_on_complete(want->lane, want->slot, &cqe);
+    lane_complete(want->lane, want->slot, want->sqe->cookie, status);
 }
 
 static uint32_t number_of(uint32_t place, uint32_t uses)
@@ -345,7 +343,7 @@ static nigh_status overdue(const struct lane_spaces *at, const struct space_aske
 {
     if (asked->is_begun || (lane_spaces_know_all(at) && asked->again_us == 0))
         return NIGH_TIMEOUT;
-    return at->has_lease && asked->again_us == 0 ? NIGH_PEER_LOST : NIGH_NO_QUORUM;
+    return at->lease_us != 0 && asked->again_us == 0 ? NIGH_PEER_LOST : NIGH_NO_QUORUM;
 }
 
 bool lane_spaces_asked_turn(struct lane_spaces *at)

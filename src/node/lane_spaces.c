@@ -42,7 +42,7 @@ bool lane_spaces_know_all(const struct lane_spaces *at)
 {
     uint64_t self = space_bit(at->self);
 
-    return at->has_lease && is_in(at) && (members_of(at) & ~(at->linked | self)) == 0;
+    return at->lease_us != 0 && is_in(at) && (members_of(at) & ~(at->linked | self)) == 0;
 }
 
 /* Who has joined it may come back as long as it is a member; who serves spaces no more, or has no
@@ -286,13 +286,21 @@ static bool come_back(struct lane_spaces *at)
 
 bool lane_spaces_serve(const struct lane_spaces *at)
 {
-    return at->has_lease && is_in(at);
+    return at->lease_us != 0 && is_in(at);
+}
+
+/* Clients read without asking until then. */
+static void show_lease(const struct lane_spaces *at)
+{
+    shared_store_release(&at->lane->config.page->spaces_until_us,
+                         lane_spaces_serve(at) ? at->lease_us : 0);
 }
 
 static void look_at_lease(struct lane_spaces *at)
 {
     bool serves = lane_spaces_serve(at);
 
+    show_lease(at);
     space_registry_lease(at->registry, serves);
     pause(at, !serves);
     at->is_awake = true;
@@ -320,14 +328,19 @@ void lane_spaces_view(struct lane *lane, const struct agreed *agreed)
     look_at_lease(at);
 }
 
-void lane_spaces_lease(struct lane *lane, bool has_lease)
+void lane_spaces_lease(struct lane *lane, uint64_t lease_us)
 {
     struct lane_spaces *at = lane->spaces;
+    bool changes;
 
     if (at == NULL)
         return;
-    at->has_lease = has_lease;
-    look_at_lease(at);
+    changes = (lease_us != 0) != (at->lease_us != 0);
+    at->lease_us = lease_us;
+    if (changes)
+        look_at_lease(at);
+    else
+        show_lease(at);
 }
 
 /* ---- turns ---------------------------------------------------------------- */
@@ -360,7 +373,7 @@ bool lane_turn_spaces(struct lane *lane)
     if (at->window_count > 0)
         any = space_windows_turn(at->windows, lane->now_us) || any;
     any = lane_spaces_asked_turn(at) || any;
-    if (at->is_out && at->has_lease && is_in(at))
+    if (at->is_out && at->lease_us != 0 && is_in(at))
         any = come_back(at) || any;
     any = cut_links(at) || any;
     any = say_letters(at) || any;
@@ -502,7 +515,7 @@ nigh_status lane_open_spaces(struct lane *lane)
         return NIGH_NO_RESOURCES;
     at->lane = lane;
     at->self = is_alone(lane) ? 0 : (uint8_t)lane->config.exchange.members->self;
-    at->has_lease = is_alone(lane);
+    at->lease_us = is_alone(lane) ? UINT64_MAX : 0;
     list_init(&at->here);
     lane->spaces = at;
     at->sessions = calloc(lane->config.max_sessions, sizeof(*at->sessions));

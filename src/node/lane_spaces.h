@@ -95,11 +95,11 @@ struct lane_spaces {
     struct space_windows *windows;
     struct region_memories *memories;
     uint8_t self;
-    bool has_lease;
-    bool is_out;    /* it had no lease, or is in no view: what it had others take for lost */
-    bool is_ending; /* there are no links any more */
-    bool has_said;  /* something to a link, since the turn began */
-    bool is_awake;  /* an engine has more to do */
+    uint64_t lease_us; /* until then; UINT64_MAX: for ever; 0: it has none */
+    bool is_out;       /* it had no lease, or is in no view: what it had others take for lost */
+    bool is_ending;    /* there are no links any more */
+    bool has_said;     /* something to a link, since the turn began */
+    bool is_awake;     /* an engine has more to do */
     uint64_t in, wary, epoch;              /* of the view */
     uint64_t linked;                       /* links at rail 0, */
     struct link *links[LIMIT_SPACE_SEATS]; /* of those that serve spaces */

@@ -72,9 +72,10 @@ bool lane_turn_views(struct lane *lane)
     if (unlikely((lease_us != 0) != (lane->lease_us != 0))) {
         exchange_quorum(lane->exchange, lease_us != 0, lane->now_us);
         lane_regions_lease(lane, lease_us != 0);
-        lane_spaces_lease(lane, lease_us != 0);
         any = true;
     }
+    if (lease_us != lane->lease_us)
+        lane_spaces_lease(lane, lease_us);
     lane->lease_us = lease_us;
     return (lane->config.number == 0 && send_some(lane)) || any;
 }

@@ -100,14 +100,6 @@ static void unlink_free(struct space_allocator *allocator, uint64_t first)
     allocator->runs[first] = 0;
 }
 
-void space_allocator_clear(struct space_allocator *allocator, uint64_t first)
-{
-    NIGH_ASSERT(allocator->used == allocator->count && first < allocator->count);
-    memset(allocator->runs + first, 0, (allocator->count - first) * sizeof(uint32_t));
-    link_free(allocator, first, (uint32_t)(allocator->count - first));
-    allocator->used = first;
-}
-
 /* Free runs that are looked at for one that is long enough, before a larger one is cut. */
 #define LOOKS 256u
 

@@ -317,7 +317,9 @@ void space_engine_stats(const struct space_engine *engine, struct space_engine_s
     stats->frames = space_frames_count(&engine->frames);
     stats->frames_used = engine->frames.used;
     stats->home_blocks = engine->config.home.count;
-    stats->home_used = engine->allocator.used;
+    /* The first block of all is nobody's, as no address is 0. */
+    stats->home_used =
+        engine->allocator.used - (engine->config.self == 0 && engine->allocator.used != 0);
 }
 
 bool space_engine_is_open(const struct space_engine *engine)

@@ -178,6 +178,20 @@ static uint32_t count_leaving(struct space_engine *engine, uint64_t block)
     return count;
 }
 
+/* Whether no more blocks of that one's set may be held here. Were all held, others of it had no
+ * frame: who holds them, and writes to such a one, has his unlocks behind what waits for them. */
+static bool is_held_enough(const struct space_engine *engine, uint64_t block)
+{
+    const struct space_view *view = &engine->frames.view;
+    uint64_t set = space_set_of(view, space_hash(block, view->shift));
+    uint32_t count = 0;
+
+    for (uint32_t way = 0; way < SPACE_WAYS; way++) {
+        count += engine->lines[set * SPACE_WAYS + way].holds != 0;
+    }
+    return count >= SPACE_WAYS - LIMIT_SPACE_LEAVING;
+}
+
 /* A frame for a block that has none; SPACE_NO_FRAME: not now, and one is on its way out. */
 static uint32_t obtain(struct space_engine *engine, uint64_t block)
 {
@@ -212,6 +226,11 @@ static uint8_t event_of(uint8_t kind)
     case SPACE_OP_UNLOCK: return SPACE_CACHE_UNLOCK;
     default: return SPACE_CACHE_ATOMIC;
     }
+}
+
+static bool is_lock(const struct space_op *op)
+{
+    return op->kind == SPACE_OP_LOCK_READ || op->kind == SPACE_OP_LOCK_WRITE;
 }
 
 static bool is_read(const struct space_op *op)
@@ -307,6 +326,10 @@ static enum engine_tried try_absent(struct space_engine *engine, struct space_sp
     if (is_atomic) {
         return try_place(engine, place, op);
     }
+    if (is_lock(op) && is_held_enough(engine, place->address)) {
+        op->status = NIGH_LIMIT;
+        return TRIED_ENDED;
+    }
     at.frame = obtain(engine, place->address);
     if (at.frame == SPACE_NO_FRAME) {
         return TRIED_STARVES;
@@ -333,6 +356,9 @@ static enum engine_tried try_here(struct space_engine *engine, uint32_t frame, s
             at.line->owed = at.line->owed_whom = 0;
             at.line->owed_frame = 0;
         }
+    } else if (is_lock(op) && at.line->holds == 0 && is_held_enough(engine, at.block)) {
+        op->status = NIGH_LIMIT;
+        return TRIED_ENDED;
     } else if (at.line->state == SPACE_CACHE_SHARED && !is_read(op) &&
                home->asks >= engine->config.asks) {
         return TRIED_STARVES;

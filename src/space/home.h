@@ -31,8 +31,8 @@ struct space_home {
     uint8_t self;     /* its seat */
     bool remembers;   /* what it did in the term before: else it was started anew */
     uint64_t members; /* seats of this term, its own among them */
-    /* Of those: who was started anew and has no log of what it had, since no term was open with it:
-     * that it says nothing of a block means nothing. */
+    /* Who was started anew and has no log of what it had, since no term was open with it: that it
+     * says nothing of a block means nothing. */
     uint64_t anew;
     bool is_durable; /* who is gone may come back, with what it had */
 };

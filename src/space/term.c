@@ -31,7 +31,8 @@ void space_term_open(struct space_term *term)
 {
     NIGH_ASSERT(space_term_is_heard(term));
     term->is_open = true;
-    term->home.anew = 0;
+    /* Who is no member of it knows as little as before when it comes. */
+    term->home.anew &= ~term->home.members;
 }
 
 enum space_result space_member_adopt(struct space_member *member, uint8_t seat, uint32_t number)

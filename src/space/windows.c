@@ -134,16 +134,6 @@ static void let_go(struct hold *hold, uint64_t now_us)
     hold->engine = NULL;
 }
 
-uint32_t space_windows_holds(const struct space_windows *windows, uint32_t window)
-{
-    uint32_t count = 0;
-
-    for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS; n++) {
-        count += windows->windows[window]->holds[n].engine != NULL;
-    }
-    return count;
-}
-
 /* ---- kinds ---------------------------------------------------------------- */
 
 static bool is_lock(uint8_t kind)

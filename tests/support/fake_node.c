@@ -81,6 +81,7 @@ static void fake_make_memory(struct fake_node *fake)
               "node page");
     fake->page->magic = SESSION_MAGIC;
     fake->page->lanes = fake->options.lanes;
+    shared_store_relaxed(&fake->page->spaces_until_us, UINT64_MAX);
     for (uint32_t i = 0; i < fake->options.lanes; i++) {
         struct fake_lane *lane = &fake->lane[i];
         struct index index;

@@ -71,6 +71,26 @@ def numbers(node):
     return json.loads(done.stdout)
 
 
+def spares(process):
+    """Its descriptors of /dev/null: the one that it gives up when it needs a number is the last."""
+    folder = f"/proc/{process.pid}/fd"
+    return [int(name) for name in os.listdir(folder) if os.readlink(f"{folder}/{name}") == os.devnull]
+
+
+def filled(node, sessions):
+    """Has sessions opened until no number below that of the node's spare one is free: that is of use only where it is the lowest
+    there is."""
+    def is_filled():
+        taken = {int(name) for name in os.listdir(f"/proc/{node.process.pid}/fd")}
+        return max(spares(node.process)) < min(set(range(len(taken) + 1)) - taken)
+
+    for _ in range(TRIES):
+        if is_filled():
+            return
+        sessions.append(Session(node.path))
+    assert is_filled()
+
+
 def without_numbers(process):
     """From now on it may open nothing more, until it closes one; what undoes that."""
     limit = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
@@ -308,15 +328,18 @@ def ways_to_leave_it(node):
 def test_one_that_there_is_no_place_for_is_refused():
     """The node may open nothing more: it takes the one all the same, to close it, and goes on with who donated it."""
     node, fd = Node(), memfd()
-    statuses = []
+    statuses, sessions = [], []
     while "NIGH_NO_RESOURCES" not in statuses:
         assert len(statuses) < TRIES and set(statuses) <= {"NIGH_OK"}, statuses
         session = Session(node.path)
+        filled(node, sessions)
         allow_numbers = without_numbers(node.process)
         statuses.append(donate(session, fd)[0])
         allow_numbers()
         assert session.call(raw.OP_NOP, cookie=5) == (5, "NIGH_OK")
         assert donate(session, fd)[0] == "NIGH_OK"
+        session.close()
+    for session in sessions:
         session.close()
     assert node.stop()[0] == 0
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client/attach.h"
 #include "client/client_internal.h"
 #include "client_fixture.h"
@@ -442,6 +443,33 @@ static void what_is_here_is_read_without_asking(void **state)
     finish(&world);
 }
 
+/* Others may have gone on without the node: it is asked, and when it says nothing nothing is read.
+ */
+static void what_a_node_has_without_a_lease_is_asked_for(void **state)
+{
+    struct world world;
+    _Atomic uint64_t *until_us;
+    uint64_t value = 0;
+
+    (void)state;
+    begin(&world);
+    until_us = &world.f.fake.page->spaces_until_us;
+    put(&world, HERE(1), 3);
+    assert_int_equal(nigh_space_fence(world.space, WAIT_US), NIGH_OK);
+    shared_store_relaxed(until_us, clock_now_us(&clock_monotonic) + 10 * WAIT_US);
+    assert_int_equal(nigh_space_get(world.space, HERE(1), WAIT_US, &value), NIGH_OK);
+    assert_int_equal(said(&world, SPACE_RECORD_READ), 0);
+    shared_store_relaxed(until_us, clock_now_us(&clock_monotonic));
+    assert_int_equal(nigh_space_get(world.space, HERE(1), WAIT_US, &value), NIGH_OK);
+    assert_int_equal(value, 3);
+    assert_int_equal(said(&world, SPACE_RECORD_READ), 1);
+    shared_store_relaxed(until_us, 0);
+    stand(&world);
+    assert_int_equal(nigh_space_get(world.space, HERE(1), SOON_US, &value), NIGH_TIMEOUT);
+    go_on(&world);
+    finish(&world);
+}
+
 /* Of any place and length, over blocks here and there. */
 static void bytes_of_several_blocks_are_cut(void **state)
 {
@@ -770,6 +798,33 @@ static void a_lock_is_waited_for_no_longer_than_that(void **state)
         .world = &world, .what = lock_write, .address = HERE(1), .timeout_us = SOON_US};
     assert_int_equal(pthread_create(&other.thread, NULL, run_other, &other), 0);
     assert_int_equal(end_other(&other), NIGH_TIMEOUT);
+    finish(&world);
+}
+
+/* A close lets go of what was held there: nothing of it counts when there are many. */
+static void what_was_closed_is_not_held(void **state)
+{
+    nigh_space_spec spec = {
+        .struct_size = sizeof(spec), .name = "small", .home_size = 64 * 64, .block_size = 64};
+    struct world world;
+    nigh_space *small;
+
+    (void)state;
+    begin(&world);
+    assert_int_equal(nigh_space_create(world.f.client, &spec, WAIT_US, &small), NIGH_OK);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), WAIT_US), NIGH_OK);
+    for (uint32_t n = 1; n < LIMIT_SPACE_HOLDS; n++) {
+        assert_int_equal(nigh_space_lock_write(small, n * 64, WAIT_US), NIGH_OK);
+    }
+    nigh_space_close(small);
+    for (uint32_t n = 2; n < LIMIT_SPACE_HOLDS; n++) {
+        assert_int_equal(nigh_space_lock_write(world.space, HERE(n), WAIT_US), NIGH_OK);
+    }
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), WAIT_US), NIGH_INVALID);
+    for (uint32_t n = 1; n < LIMIT_SPACE_HOLDS; n++) {
+        assert_int_equal(nigh_space_unlock(world.space, HERE(n), WAIT_US), NIGH_OK);
+    }
+    assert_int_equal(nigh_space_flush(world.space, WAIT_US, NULL), NIGH_OK);
     finish(&world);
 }
 
@@ -1157,6 +1212,7 @@ int main(void)
         cmocka_unit_test(what_has_no_file_is_closed_again),
         cmocka_unit_test(what_is_written_is_carried_out_before_the_end),
         cmocka_unit_test(what_is_here_is_read_without_asking),
+        cmocka_unit_test(what_a_node_has_without_a_lease_is_asked_for),
         cmocka_unit_test(bytes_of_several_blocks_are_cut),
         cmocka_unit_test(a_thread_sees_its_writes_and_others_do_not),
         cmocka_unit_test(a_full_buffer_waits_for_room),
@@ -1168,6 +1224,7 @@ int main(void)
         cmocka_unit_test(locks_keep_others_away),
         cmocka_unit_test(a_lock_is_waited_for_no_longer_than_that),
         cmocka_unit_test(a_thread_holds_so_many_blocks),
+        cmocka_unit_test(what_was_closed_is_not_held),
         cmocka_unit_test(what_a_thread_leaves_is_the_next_ones),
         cmocka_unit_test(a_threads_writes_are_not_the_next_ones),
         cmocka_unit_test(so_many_threads_at_a_time),

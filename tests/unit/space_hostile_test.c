@@ -490,6 +490,22 @@ static void a_term_is_claimed_once_by_each_member(void **state)
     assert_int_equal(space_term_claimed(&term, ASKER, TERM + 1), SPACE_REFUSED);
 }
 
+static void who_began_anew_stays_so_until_a_term_is_open_with_it(void **state)
+{
+    struct space_term term = {.home = home, .is_open = true};
+
+    (void)state;
+    term.home.anew = space_bit(OWNER) | space_bit(ASKER);
+    space_term_begin(&term, TERM + 1, space_bit(HOME) | space_bit(OWNER), true);
+    assert_int_equal(space_term_claimed(&term, OWNER, TERM + 1), SPACE_DONE);
+    space_term_open(&term);
+    assert_int_equal(term.home.anew, space_bit(ASKER));
+    space_term_begin(&term, TERM + 2, space_bit(HOME) | space_bit(ASKER), true);
+    assert_int_equal(space_term_claimed(&term, ASKER, TERM + 2), SPACE_DONE);
+    space_term_open(&term);
+    assert_int_equal(term.home.anew, 0);
+}
+
 static void a_member_hears_of_later_terms_from_their_home_alone(void **state)
 {
     struct space_member member = {.cache = cache};
@@ -533,6 +549,7 @@ int main(void)
         cmocka_unit_test(a_home_is_valid_whatever_comes),
         cmocka_unit_test(a_cache_is_valid_whatever_comes),
         cmocka_unit_test(a_term_is_claimed_once_by_each_member),
+        cmocka_unit_test(who_began_anew_stays_so_until_a_term_is_open_with_it),
         cmocka_unit_test(a_member_hears_of_later_terms_from_their_home_alone),
     };
 
