@@ -4,7 +4,6 @@
 #include "cli/region.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "cli/action.h"
 #include "cli/region_help.h"
 
 #define REGION_US UINT64_C(30000000) /* without --timeout, each operation */
@@ -153,30 +153,31 @@ int cli_region_parse_rights(const struct cli *cli, const char *what, const char 
 
 /* ---- the verb ------------------------------------------------------------- */
 
-static const struct action {
-    const char *name;
-    const char *arguments, *help; /* as --help has them */
-    const char *words;            /* that it takes */
-    int least, most;              /* of them */
-    uint32_t options;             /* REGION_* */
+struct action {
+    struct cli_action is;
     int (*run)(struct cli *cli, const struct region_job *job);
-} actions[] = {
-    {"create", "NAME SIZE", REGION_HELP_CREATE, "a NAME and a SIZE", 2, 2,
-     REGION_CHUNK | REGION_ON | REGION_SPREAD | REGION_NEAR | REGION_GROUP | REGION_OTHERS |
-         REGION_MAPPABLE,
+};
+
+static const struct action actions[] = {
+    {{"create", "NAME SIZE", REGION_HELP_CREATE, "a NAME and a SIZE", 2, 2,
+      REGION_CHUNK | REGION_ON | REGION_SPREAD | REGION_NEAR | REGION_GROUP | REGION_OTHERS |
+          REGION_MAPPABLE},
      cli_region_create},
-    {"ls", "[PREFIX]", REGION_HELP_LS, "at most one PREFIX", 0, 1, 0, cli_region_ls},
-    {"stat", "NAME", REGION_HELP_STAT, "a NAME", 1, 1, 0, cli_region_stat},
-    {"read", "NAME", REGION_HELP_READ, "a NAME", 1, 1, REGION_OFFSET | REGION_SIZE,
+    {{"ls", "[PREFIX]", REGION_HELP_LS, "at most one PREFIX", 0, 1, 0}, cli_region_ls},
+    {{"stat", "NAME", REGION_HELP_STAT, "a NAME", 1, 1, 0}, cli_region_stat},
+    {{"read", "NAME", REGION_HELP_READ, "a NAME", 1, 1, REGION_OFFSET | REGION_SIZE},
      cli_region_read},
-    {"write", "NAME", REGION_HELP_WRITE, "a NAME", 1, 1, REGION_OFFSET, cli_region_write},
-    {"move", "NAME CHUNK NODE", REGION_HELP_MOVE, "a NAME, the number of a CHUNK and a NODE", 3, 3,
-     0, cli_region_move},
-    {"chmod", "NAME CHANGE", REGION_HELP_CHMOD,
-     "a NAME and a change of rights, such as u:1000+rw or o-r", 2, 2, 0, cli_region_chmod},
-    {"resize", "NAME SIZE", REGION_HELP_RESIZE, "a NAME and a SIZE", 2, 2,
-     REGION_ON | REGION_SPREAD, cli_region_resize},
-    {"rm", "NAME...", REGION_HELP_RM, "at least one NAME", 1, INT_MAX, 0, cli_region_rm},
+    {{"write", "NAME", REGION_HELP_WRITE, "a NAME", 1, 1, REGION_OFFSET}, cli_region_write},
+    {{"move", "NAME CHUNK NODE", REGION_HELP_MOVE, "a NAME, the number of a CHUNK and a NODE", 3, 3,
+      0},
+     cli_region_move},
+    {{"chmod", "NAME CHANGE", REGION_HELP_CHMOD,
+      "a NAME and a change of rights, such as u:1000+rw or o-r", 2, 2, 0},
+     cli_region_chmod},
+    {{"resize", "NAME SIZE", REGION_HELP_RESIZE, "a NAME and a SIZE", 2, 2,
+      REGION_ON | REGION_SPREAD},
+     cli_region_resize},
+    {{"rm", "NAME...", REGION_HELP_RM, "at least one NAME", 1, INT_MAX, 0}, cli_region_rm},
 };
 
 static const struct option options[] = {{"chunk", required_argument, NULL, REGION_CHUNK},
@@ -191,22 +192,6 @@ static const struct option options[] = {{"chunk", required_argument, NULL, REGIO
                                         CLI_COMMON_OPTIONS,
                                         {0}};
 
-/* One of REGION_*: a bit, as no letter of the common ones is. */
-static bool is_own(int option)
-{
-    return option > 0 && option <= REGION_MAPPABLE && (option & (option - 1)) == 0;
-}
-
-static const struct action *find_action(const char *name)
-{
-    for (size_t n = 0; n < sizeof actions / sizeof actions[0]; n++) {
-        if (strcmp(actions[n].name, name) == 0) {
-            return &actions[n];
-        }
-    }
-    return NULL;
-}
-
 static int take_chunk(const struct cli *cli, struct region_job *job)
 {
     int exit_code = cli_region_parse_size(cli, "--chunk", optarg, &job->chunk_size);
@@ -217,10 +202,10 @@ static int take_chunk(const struct cli *cli, struct region_job *job)
     return exit_code;
 }
 
-/* An option of this verb's own: CLI_OK, or an exit code. */
-static int take_own(const struct cli *cli, uint32_t option, struct region_job *job)
+static int take_own(const struct cli *cli, uint32_t option, void *context)
 {
-    job->given |= option;
+    struct region_job *job = context;
+
     switch (option) {
     case REGION_CHUNK: return take_chunk(cli, job);
     case REGION_ON: job->node = optarg; return CLI_OK;
@@ -233,88 +218,35 @@ static int take_own(const struct cli *cli, uint32_t option, struct region_job *j
     }
 }
 
-/* The first, and those behind it. */
-static int check_names(const struct cli *cli, int count, const struct region_job *job)
-{
-    for (int n = 0; n < count; n++) {
-        size_t bytes = strlen(n == 0 ? job->name : job->words[n - 1]);
-
-        if (bytes == 0 || bytes > NIGH_REGION_NAME_BYTES) {
-            return cli_usage(cli, "the name of a region has 1 to %u bytes", NIGH_REGION_NAME_BYTES);
-        }
-    }
-    return CLI_OK;
-}
-
-/* Whether the words and options are those of the action. */
-static int check(const struct cli *cli, const struct action *action, int words,
-                 const struct region_job *job)
-{
-    uint32_t places = job->given & (REGION_ON | REGION_SPREAD | REGION_NEAR);
-
-    for (const struct option *option = options; option->name != NULL; option++) {
-        uint32_t given = job->given & (uint32_t)option->val;
-
-        if (is_own(option->val) && (given & ~action->options) != 0) {
-            return cli_usage(cli, "%s takes no --%s", action->name, option->name);
-        }
-    }
-    if (places != 0 && (places & (places - 1)) != 0) {
-        return cli_usage(cli, "takes --on, --spread or --near, not both");
-    }
-    if (words < action->least || words > action->most) {
-        return cli_usage(cli, "%s takes %s", action->name, action->words);
-    }
-    return check_names(cli, action->most == INT_MAX ? words : action->least > 0 ? 1 : 0, job);
-}
-
-/* Of the action that is named, wherever --help stands; 'h' is no option of its own. */
-static bool is_helped(int option, int argc, char **argv)
-{
-    const struct action *action = NULL;
-    char verb[24];
-
-    for (int n = 1; option == 'h' && action == NULL && n < argc; n++) {
-        action = find_action(argv[n]);
-    }
-    if (action == NULL) {
-        return false;
-    }
-    (void)snprintf(verb, sizeof verb, "region %s", action->name);
-    cli_print_help(verb, action->arguments, "", action->help);
-    return true;
-}
-
 int cli_region(struct cli *cli, int argc, char **argv)
 {
+    static const struct cli_actions verb = {
+        .verb = "region",
+        .takes = "ls, or create, stat, read, write, move, chmod, resize or rm and a NAME",
+        .first = &actions[0].is,
+        .count = sizeof actions / sizeof actions[0],
+        .stride = sizeof actions[0],
+        .name_bytes = NIGH_REGION_NAME_BYTES,
+        .own = 2 * REGION_MAPPABLE - 1,
+        .options = options,
+        .take = take_own,
+    };
     struct region_job job = {0};
-    const struct action *action;
-    int option, exit_code = CLI_OK;
+    struct cli_asked asked;
+    int exit_code = cli_take_action(cli, &verb, argc, argv, &job, &asked);
+    uint32_t places = asked.given & (REGION_ON | REGION_SPREAD | REGION_NEAR);
 
-    while ((option = cli_next_option(cli, argc, argv, ":" CLI_COMMON_SHORT, options)) != -1) {
-        if (is_helped(option, argc, argv)) {
-            return CLI_OK;
-        }
-        if (is_own(option) && (exit_code = take_own(cli, (uint32_t)option, &job)) != CLI_OK) {
-            return exit_code;
-        }
-        if (!is_own(option) && cli_common_option(cli, option, &exit_code) != CLI_OK) {
-            return exit_code;
-        }
+    if (exit_code != CLI_OK || asked.action == NULL) {
+        return exit_code;
     }
-    action = argc > optind ? find_action(argv[optind]) : NULL;
-    if (action == NULL) {
-        return cli_usage(
-            cli,
-            "takes ls, or create, stat, read, write, move, chmod, resize or rm and a NAME%s%s%s",
-            argc > optind ? "; not '" : "", argc > optind ? argv[optind] : "",
-            argc > optind ? "'" : "");
+    if ((places & (places - 1)) != 0) {
+        return cli_usage(cli, "takes --on, --spread or --near, not both");
     }
-    job.name = argc > optind + 1 ? argv[optind + 1] : "";
-    job.words = argv + min_size((size_t)optind + 2, (size_t)argc);
+    job.given = asked.given;
+    job.name = asked.name;
+    job.words = asked.words;
     job.deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), cli->timeout_us);
     job.begun_us = cli->timeout_given ? job.deadline_us
                                       : clock_deadline_us(clock_now_us(&clock_monotonic), BEGUN_US);
-    exit_code = check(cli, action, argc - optind - 1, &job);
-    return exit_code == CLI_OK ? action->run(cli, &job) : exit_code;
+    return container_of(asked.action, const struct action, is)->run(cli, &job);
 }

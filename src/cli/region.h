@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/json.h"
 
-/* Which options were given. */
+/* Options of its own: the last is the highest. */
 enum {
     REGION_CHUNK = 1,
     REGION_ON = 2,

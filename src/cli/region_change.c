@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "cli/action.h"
 #include "cli/each.h"
 #include "cli/region.h"
 
@@ -355,44 +356,29 @@ int cli_region_chmod(struct cli *cli, const struct region_job *job)
     return CLI_OK;
 }
 
-static int remove_one(struct cli *cli, const struct region_job *job, struct json *json)
+static int remove_one(struct cli *cli, const void *context, const char *name, struct json *json)
 {
+    struct region_job job = *(const struct region_job *)context;
     nigh_region *region = NULL;
     int exit_code = CLI_OK;
-    nigh_status status = cli_region_try_open(cli, job, NIGH_REGION_MASTER, &region);
+    nigh_status status;
 
+    job.name = name;
+    status = cli_region_try_open(cli, &job, NIGH_REGION_MASTER, &region);
     if (status != NIGH_OK) {
-        exit_code = cli_region_not_open(cli, job, NIGH_REGION_MASTER, status);
+        exit_code = cli_region_not_open(cli, &job, NIGH_REGION_MASTER, status);
     } else {
-        status = nigh_region_free(region, cli_region_timeout_us(cli, job));
+        status = nigh_region_free(region, cli_region_timeout_us(cli, &job));
         if (status != NIGH_OK) {
-            exit_code = cli_region_failed(cli, job, NIGH_REGION_MASTER, status);
+            exit_code = cli_region_failed(cli, &job, NIGH_REGION_MASTER, status);
         }
     }
     nigh_region_close(region);
-    cli_each_report(cli, json, job->name, status, exit_code);
+    cli_each_report(cli, json, name, status, exit_code);
     return exit_code;
 }
 
-/* One that fails keeps none from being tried. */
 int cli_region_rm(struct cli *cli, const struct region_job *job)
 {
-    int exit_code = cli_open(cli, 0), first_failure = CLI_OK;
-    struct region_job one = *job;
-    struct json json = {0};
-
-    if (exit_code != CLI_OK) {
-        return exit_code;
-    }
-    if (cli->json) {
-        json_array_open(&json, NULL);
-    }
-    for (char **words = job->words; one.name != NULL; one.name = *words++) {
-        exit_code = remove_one(cli, &one, &json);
-        first_failure = first_failure == CLI_OK ? exit_code : first_failure;
-    }
-    if (cli->json) {
-        json_array_close(&json);
-    }
-    return first_failure;
+    return cli_act_on_each(cli, job, job->name, job->words, remove_one);
 }

@@ -5,14 +5,12 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
+#include "cli/action.h"
 #include "cli/each.h"
 #include "cli/space_help.h"
 
@@ -133,53 +131,45 @@ int cli_space_create(struct cli *cli, const struct space_job *job)
     return CLI_OK;
 }
 
-/* One that fails keeps none from being tried. */
+static int remove_one(struct cli *cli, const void *context, const char *name, struct json *json)
+{
+    const struct space_job *job = context;
+    struct space_job one = *job;
+    nigh_status status = nigh_space_delete(cli->client, name, cli_space_timeout_us(cli, job));
+    int exit_code;
+
+    one.name = name;
+    exit_code = status == NIGH_OK ? CLI_OK : cli_space_failed(cli, &one, status);
+    cli_each_report(cli, json, name, status, exit_code);
+    return exit_code;
+}
+
 int cli_space_rm(struct cli *cli, const struct space_job *job)
 {
-    int exit_code = cli_open(cli, 0), first_failure = CLI_OK;
-    struct space_job one = *job;
-    struct json json = {0};
-
-    if (exit_code != CLI_OK) {
-        return exit_code;
-    }
-    if (cli->json) {
-        json_array_open(&json, NULL);
-    }
-    for (char **words = job->words; one.name != NULL; one.name = *words++) {
-        nigh_status status =
-            nigh_space_delete(cli->client, one.name, cli_space_timeout_us(cli, job));
-
-        exit_code = status == NIGH_OK ? CLI_OK : cli_space_failed(cli, &one, status);
-        cli_each_report(cli, &json, one.name, status, exit_code);
-        first_failure = first_failure == CLI_OK ? exit_code : first_failure;
-    }
-    if (cli->json) {
-        json_array_close(&json);
-    }
-    return first_failure;
+    return cli_act_on_each(cli, job, job->name, job->words, remove_one);
 }
 
 /* ---- the verb ------------------------------------------------------------- */
 
-static const struct action {
-    const char *name;
-    const char *arguments, *help; /* as --help has them */
-    const char *words;            /* that it takes */
-    int least, most;              /* of them */
-    uint32_t options;             /* SPACE_* */
+struct action {
+    struct cli_action is;
     int (*run)(struct cli *cli, const struct space_job *job);
-} actions[] = {
-    {"create", "NAME SIZE", SPACE_HELP_CREATE, "a NAME and a SIZE", 2, 2,
-     SPACE_CACHE | SPACE_BLOCK | SPACE_GROUP | SPACE_OTHERS, cli_space_create},
-    {"ls", "[PREFIX]", SPACE_HELP_LS, "at most one PREFIX", 0, 1, 0, cli_space_ls},
-    {"stat", "NAME", SPACE_HELP_STAT, "a NAME", 1, 1, 0, cli_space_stat},
-    {"alloc", "NAME SIZE", SPACE_HELP_ALLOC, "a NAME and a SIZE", 2, 2, SPACE_ON, cli_space_alloc},
-    {"free", "NAME ADDRESS", SPACE_HELP_FREE, "a NAME and an ADDRESS", 2, 2, 0, cli_space_free},
-    {"read", "NAME ADDRESS SIZE", SPACE_HELP_READ, "a NAME, an ADDRESS and a SIZE", 3, 3, 0,
+};
+
+static const struct action actions[] = {
+    {{"create", "NAME SIZE", SPACE_HELP_CREATE, "a NAME and a SIZE", 2, 2,
+      SPACE_CACHE | SPACE_BLOCK | SPACE_GROUP | SPACE_OTHERS},
+     cli_space_create},
+    {{"ls", "[PREFIX]", SPACE_HELP_LS, "at most one PREFIX", 0, 1, 0}, cli_space_ls},
+    {{"stat", "NAME", SPACE_HELP_STAT, "a NAME", 1, 1, 0}, cli_space_stat},
+    {{"alloc", "NAME SIZE", SPACE_HELP_ALLOC, "a NAME and a SIZE", 2, 2, SPACE_ON},
+     cli_space_alloc},
+    {{"free", "NAME ADDRESS", SPACE_HELP_FREE, "a NAME and an ADDRESS", 2, 2, 0}, cli_space_free},
+    {{"read", "NAME ADDRESS SIZE", SPACE_HELP_READ, "a NAME, an ADDRESS and a SIZE", 3, 3, 0},
      cli_space_read},
-    {"write", "NAME ADDRESS", SPACE_HELP_WRITE, "a NAME and an ADDRESS", 2, 2, 0, cli_space_write},
-    {"rm", "NAME...", SPACE_HELP_RM, "at least one NAME", 1, INT_MAX, 0, cli_space_rm},
+    {{"write", "NAME ADDRESS", SPACE_HELP_WRITE, "a NAME and an ADDRESS", 2, 2, 0},
+     cli_space_write},
+    {{"rm", "NAME...", SPACE_HELP_RM, "at least one NAME", 1, INT_MAX, 0}, cli_space_rm},
 };
 
 static const struct option options[] = {{"cache", required_argument, NULL, SPACE_CACHE},
@@ -189,22 +179,6 @@ static const struct option options[] = {{"cache", required_argument, NULL, SPACE
                                         {"on", required_argument, NULL, SPACE_ON},
                                         CLI_COMMON_OPTIONS,
                                         {0}};
-
-/* One of SPACE_*: a bit, as no letter of the common ones is. */
-static bool is_own(int option)
-{
-    return option > 0 && option <= SPACE_ON && (option & (option - 1)) == 0;
-}
-
-static const struct action *find_action(const char *name)
-{
-    for (size_t n = 0; n < sizeof actions / sizeof actions[0]; n++) {
-        if (strcmp(actions[n].name, name) == 0) {
-            return &actions[n];
-        }
-    }
-    return NULL;
-}
 
 static int take_block(const struct cli *cli, struct space_job *job)
 {
@@ -217,10 +191,10 @@ static int take_block(const struct cli *cli, struct space_job *job)
     return exit_code;
 }
 
-/* An option of this verb's own: CLI_OK, or an exit code. */
-static int take_own(const struct cli *cli, uint32_t option, struct space_job *job)
+static int take_own(const struct cli *cli, uint32_t option, void *context)
 {
-    job->given |= option;
+    struct space_job *job = context;
+
     switch (option) {
     case SPACE_CACHE: return cli_space_parse_size(cli, "--cache", optarg, &job->cache_size);
     case SPACE_BLOCK: return take_block(cli, job);
@@ -230,76 +204,28 @@ static int take_own(const struct cli *cli, uint32_t option, struct space_job *jo
     }
 }
 
-/* Whether the words and options are those of the action. */
-static int check(const struct cli *cli, const struct action *action, int words,
-                 const struct space_job *job)
-{
-    int names = action->most == INT_MAX ? words : action->least > 0 ? 1 : 0;
-
-    for (const struct option *option = options; option->name != NULL; option++) {
-        uint32_t given = job->given & (uint32_t)option->val;
-
-        if (is_own(option->val) && (given & ~action->options) != 0) {
-            return cli_usage(cli, "%s takes no --%s", action->name, option->name);
-        }
-    }
-    if (words < action->least || words > action->most) {
-        return cli_usage(cli, "%s takes %s", action->name, action->words);
-    }
-    for (int n = 0; n < names; n++) {
-        size_t bytes = strlen(n == 0 ? job->name : job->words[n - 1]);
-
-        if (bytes == 0 || bytes > NIGH_SPACE_NAME_BYTES) {
-            return cli_usage(cli, "the name of a space has 1 to %u bytes", NIGH_SPACE_NAME_BYTES);
-        }
-    }
-    return CLI_OK;
-}
-
-/* Of the action that is named, wherever --help stands; 'h' is no option of its own. */
-static bool is_helped(int option, int argc, char **argv)
-{
-    const struct action *action = NULL;
-    char verb[24];
-
-    for (int n = 1; option == 'h' && action == NULL && n < argc; n++) {
-        action = find_action(argv[n]);
-    }
-    if (action == NULL) {
-        return false;
-    }
-    (void)snprintf(verb, sizeof verb, "space %s", action->name);
-    cli_print_help(verb, action->arguments, "", action->help);
-    return true;
-}
-
 int cli_space(struct cli *cli, int argc, char **argv)
 {
+    static const struct cli_actions verb = {
+        .verb = "space",
+        .takes = "create, ls, stat, alloc, free, read, write or rm, and a NAME",
+        .first = &actions[0].is,
+        .count = sizeof actions / sizeof actions[0],
+        .stride = sizeof actions[0],
+        .name_bytes = NIGH_SPACE_NAME_BYTES,
+        .own = 2 * SPACE_ON - 1,
+        .options = options,
+        .take = take_own,
+    };
     struct space_job job = {0};
-    const struct action *action;
-    int option, exit_code = CLI_OK;
+    struct cli_asked asked;
+    int exit_code = cli_take_action(cli, &verb, argc, argv, &job, &asked);
 
-    while ((option = cli_next_option(cli, argc, argv, ":" CLI_COMMON_SHORT, options)) != -1) {
-        if (is_helped(option, argc, argv)) {
-            return CLI_OK;
-        }
-        if (is_own(option) && (exit_code = take_own(cli, (uint32_t)option, &job)) != CLI_OK) {
-            return exit_code;
-        }
-        if (!is_own(option) && cli_common_option(cli, option, &exit_code) != CLI_OK) {
-            return exit_code;
-        }
+    if (exit_code != CLI_OK || asked.action == NULL) {
+        return exit_code;
     }
-    action = argc > optind ? find_action(argv[optind]) : NULL;
-    if (action == NULL) {
-        return cli_usage(cli,
-                         "takes create, ls, stat, alloc, free, read, write or rm, and a NAME%s%s%s",
-                         argc > optind ? "; not '" : "", argc > optind ? argv[optind] : "",
-                         argc > optind ? "'" : "");
-    }
-    job.name = argc > optind + 1 ? argv[optind + 1] : "";
-    job.words = argv + min_size((size_t)optind + 2, (size_t)argc);
+    job.name = asked.name;
+    job.words = asked.words;
     job.deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), cli->timeout_us);
-    exit_code = check(cli, action, argc - optind - 1, &job);
-    return exit_code == CLI_OK ? action->run(cli, &job) : exit_code;
+    return container_of(asked.action, const struct action, is)->run(cli, &job);
 }

@@ -6,7 +6,7 @@
 #include "cli/cli.h"
 #include "cli/json.h"
 
-/* Which options were given. */
+/* Options of its own: the last is the highest. */
 enum {
     SPACE_CACHE = 1,
     SPACE_BLOCK = 2,
@@ -19,7 +19,6 @@ enum {
 struct space_job {
     const char *name; /* of the space; of ls what names begin with, or "" */
     char **words;     /* behind it: as many as the action takes; then NULL */
-    uint32_t given;   /* SPACE_* */
     uint64_t cache_size, block_size;
     const char *node; /* --on */
     uint32_t group_access, other_access;

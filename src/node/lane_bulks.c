@@ -65,10 +65,8 @@ static void on_release(void *context, const struct bulks_memory *memory)
 
 static void complete(struct lane *lane, uint32_t slot, uint32_t cookie, nigh_status status)
 {
-    struct session_cqe cqe = {.cookie = cookie, .status = status, .pin = SESSION_NO_PIN};
-
     ORDER_SAID();
-    lane_on_complete(lane, slot, &cqe);
+    lane_complete(lane, slot, cookie, status);
 }
 
 static void on_moved(void *context, const struct bulks_mover *mover, nigh_status status)

@@ -210,13 +210,6 @@ nigh_status lane_open_calls(struct lane *lane, struct exchange_calls *users)
 
 /* ---- the rings ------------------------------------------------------------ */
 
-static void complete(struct lane *lane, uint32_t slot, uint32_t cookie, nigh_status status)
-{
-    struct session_cqe cqe = {.cookie = cookie, .status = status, .pin = SESSION_NO_PIN};
-
-    lane_on_complete(lane, slot, &cqe);
-}
-
 /* Whom a call of any server would go to first. False: they are too many. */
 static bool take_near(const struct session_sqe *sqe, struct calls_call *call)
 {
@@ -262,14 +255,14 @@ void lane_call(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
 
     is_valid = take_near(sqe, &call) && is_valid;
     if (!is_valid || !session->seat->may_write) {
-        complete(lane, slot, sqe->cookie, is_valid ? NIGH_DENIED : NIGH_INVALID);
+        lane_complete(lane, slot, sqe->cookie, is_valid ? NIGH_DENIED : NIGH_INVALID);
         return;
     }
     if (skip > 0) {
         nigh_status status = lane_open_loan(lane, slot, sqe->offset, sqe->name_size, &call.loan);
 
         if (status != NIGH_OK) {
-            complete(lane, slot, sqe->cookie, status);
+            lane_complete(lane, slot, sqe->cookie, status);
             return;
         }
     }
@@ -304,7 +297,7 @@ void lane_reply(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
                              : lane_answer_request(lane, slot, sqe->argument, (int64_t)sqe->ref,
                                                    sqe->offset, sqe->data_size);
 
-    complete(lane, slot, sqe->cookie, status);
+    lane_complete(lane, slot, sqe->cookie, status);
 }
 
 bool lane_cancel_call(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
@@ -318,7 +311,7 @@ bool lane_cancel_call(struct lane *lane, uint32_t slot, const struct session_sqe
          !lane_cancel_region(lane, slot, (uint32_t)sqe->argument) &&
          !lane_cancel_space(lane, slot, (uint32_t)sqe->argument)))
         return false;
-    complete(lane, slot, sqe->cookie, NIGH_OK);
+    lane_complete(lane, slot, sqe->cookie, NIGH_OK);
     return true;
 }
 

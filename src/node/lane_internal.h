@@ -245,6 +245,8 @@ void lane_ring_zero(struct lane_session *session, uint32_t slot);
 
 /* The calls of the store's shell. */
 void lane_on_complete(void *context, uint32_t session, const struct session_cqe *cqe);
+/* The end of a submission that brings nothing but its status. */
+void lane_complete(struct lane *lane, uint32_t slot, uint32_t cookie, nigh_status status);
 /* A client of before there was NIGH_OVERLOADED takes a node that says it for a broken one. */
 int32_t lane_status_for(const struct lane_session *session, int32_t status);
 void lane_on_event(void *context, uint32_t session, const struct session_event *event);

@@ -174,13 +174,6 @@ uint32_t lane_list_pulls(const struct lane *lane, struct calls_service *all, uin
 
 /* ---- submissions ---------------------------------------------------------- */
 
-static void complete(struct lane *lane, uint32_t slot, uint32_t cookie, nigh_status status)
-{
-    struct session_cqe cqe = {.cookie = cookie, .status = status, .pin = SESSION_NO_PIN};
-
-    lane_on_complete(lane, slot, &cqe);
-}
-
 void lane_service(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
 {
     uint64_t hash = hash_load64(sqe->id);
@@ -195,7 +188,7 @@ void lane_service(struct lane *lane, uint32_t slot, const struct session_sqe *sq
         if (n != UINT32_MAX)
             close_service(lane, n);
     }
-    complete(lane, slot, sqe->cookie, status);
+    lane_complete(lane, slot, sqe->cookie, status);
 }
 
 void lane_receive(struct lane *lane, uint32_t slot, const struct session_sqe *sqe)
@@ -218,7 +211,7 @@ void lane_receive(struct lane *lane, uint32_t slot, const struct session_sqe *sq
     if (status == NIGH_OK && n == UINT32_MAX)
         status = NIGH_CLOSED;
     if (status != NIGH_OK) {
-        complete(lane, slot, sqe->cookie, status);
+        lane_complete(lane, slot, sqe->cookie, status);
         return;
     }
     pulls_receive(

@@ -400,7 +400,7 @@ static void copy_more(struct lane_regions *at, struct region_chunk_here *chunk)
 {
     while (chunk->did == NIGH_OK && chunk->copied_bytes < chunk->copy_bytes &&
            chunk->copies < COPY_WINDOW) {
-        struct link *link = lane_regions_link(at, chunk->source.node);
+        struct link *link = lane_regions_link_to(at, &chunk->source);
         struct fabric_slice slice = {
             .address = chunk->memory->address + chunk->copied_bytes,
             .bytes = min_u64(LIMIT_REGION_POST, chunk->copy_bytes - chunk->copied_bytes),

@@ -317,11 +317,24 @@ static bool is_stale(const struct region_part *part)
     return !region_is_at(part->io->op.region, part->post.piece.chunk, &part->post.place);
 }
 
+/* Of a piece that has no link, or no endpoint of one, now. One that waits for another incarnation
+ * of its node than the link is to holds up nobody who goes to that. */
+static nigh_status wait_for_link(const struct lane_regions *at, const struct region_part *part)
+{
+    const struct region_place *place = &part->post.place;
+    bool is_of_another =
+        lane_regions_link(at, place->node) != NULL && lane_regions_link_to(at, place) == NULL;
+
+    if (part->under_way > 0 || !lane_regions_is_member(at, place->node))
+        return NIGH_PEER_LOST;
+    return is_of_another ? NIGH_OVERLOADED : NIGH_BUSY;
+}
+
 /* Begins the next piece. NIGH_BUSY: nothing goes to its node now; NIGH_OVERLOADED: nothing of its
- * session. */
+ * session, or to that incarnation of the node. */
 static nigh_status post_piece(struct lane_regions *at, struct region_part *part)
 {
-    struct link *link = lane_regions_link(at, part->post.place.node);
+    struct link *link = lane_regions_link_to(at, &part->post.place);
     struct fabric_remote remote = {.address = part->post.place.handle.address +
                                               part->post.piece.offset_bytes + part->begun_bytes,
                                    .key = part->post.place.handle.key};
@@ -332,11 +345,8 @@ static nigh_status post_piece(struct lane_regions *at, struct region_part *part)
 
     if (is_own_word(at, part))
         return post_own_word(at, part, remote);
-    if (link == NULL || !link_carries(link, over)) {
-        if (!lane_regions_is_member(at, part->post.place.node))
-            return NIGH_PEER_LOST;
-        return part->under_way == 0 ? NIGH_BUSY : NIGH_PEER_LOST;
-    }
+    if (link == NULL || !link_carries(link, over))
+        return wait_for_link(at, part);
     if (lane_region_is_word(part->io))
         return post_word(link, over, part, remote);
     status = lane_region_slice(at, part, &slice);

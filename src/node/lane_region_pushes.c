@@ -115,9 +115,9 @@ static void on_pushed(void *context, nigh_status status, const uint8_t *payload,
 nigh_status lane_region_push(struct lane_regions *at, struct region_part *part)
 {
     struct region_copy_piece *piece = part->io->piece;
-    const struct link *there = lane_regions_link(at, part->post.place.node);
     struct region_push push = {.bytes = lane_region_next_bytes(part),
-                               .node = part->post.place.node};
+                               .node = part->post.place.node,
+                               .incarnation = part->post.place.incarnation};
     struct region_source source;
     uint8_t bytes[REGION_PUSH_BYTES];
     struct rpc_piece said = {.data = bytes};
@@ -127,13 +127,12 @@ nigh_status lane_region_push(struct lane_regions *at, struct region_part *part)
         return NIGH_CANCELED;
     if (!lane_region_push_source(at, part->io->slot, &piece->copy->from,
                                  piece->from + part->begun_bytes, &source) ||
-        source.left_bytes < push.bytes || there == NULL)
+        source.left_bytes < push.bytes || lane_regions_link_to(at, &part->post.place) == NULL)
         return NIGH_ELSEWHERE;
-    link = lane_regions_link(at, source.place.node);
+    link = lane_regions_link_to(at, &source.place);
     if (link == NULL || link_is_failing(link) ||
         !lane_region_may_push(at, part->io->slot, source.place.node))
         return NIGH_ELSEWHERE;
-    push.incarnation = link_peer_incarnation(there);
     spot_of(source.region, source.chunk, source.offset_bytes, source.place.handle, &push.from);
     spot_of(part->io->op.region, part->post.piece.chunk,
             part->post.piece.offset_bytes + part->begun_bytes, part->post.place.handle, &push.to);

@@ -37,9 +37,7 @@ struct asked_for {
 
 static void complete(const struct asked_for *want, nigh_status status)
 {
-    struct session_cqe cqe = {.cookie = want->sqe->cookie, .status = status, .pin = SESSION_NO_PIN};
-
-    lane_on_complete(want->lane, want->slot, &cqe);
+    lane_complete(want->lane, want->slot, want->sqe->cookie, status);
 }
 
 /* ---- handles -------------------------------------------------------------- */

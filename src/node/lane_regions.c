@@ -53,6 +53,15 @@ struct link *lane_regions_link(const struct lane_regions *at, uint32_t rank)
     return channel == NULL ? NULL : link_of_calls(channel);
 }
 
+/* Whoever is at the other end of a link to another incarnation has, or had, a key and an address of
+ * its own like those: what is posted would land there. */
+struct link *lane_regions_link_to(const struct lane_regions *at, const struct region_place *place)
+{
+    struct link *link = lane_regions_link(at, place->node);
+
+    return link != NULL && link_peer_incarnation(link) == place->incarnation ? link : NULL;
+}
+
 static uint16_t method_of(enum regions_frame frame)
 {
     switch (frame) {

@@ -483,6 +483,8 @@ struct lane_regions {
 uint32_t lane_regions_home(const struct lane_regions *at, uint64_t hash);
 /* The link to a member, whose lane 0 it joins with this; NULL: it is not up. */
 struct link *lane_regions_link(const struct lane_regions *at, uint32_t rank);
+/* To the incarnation of a node that has a chunk there; NULL: it is not up, or is another's. */
+struct link *lane_regions_link_to(const struct lane_regions *at, const struct region_place *place);
 /* Something waits: it is tried again in a moment. */
 void lane_regions_again(struct lane_regions *at);
 /* Tells the machines what has ended since. */

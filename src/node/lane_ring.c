@@ -82,6 +82,13 @@ void lane_on_complete(void *context, uint32_t slot, const struct session_cqe *cq
     lane_mark_dirty(lane, slot);
 }
 
+void lane_complete(struct lane *lane, uint32_t slot, uint32_t cookie, nigh_status status)
+{
+    struct session_cqe cqe = {.cookie = cookie, .status = status, .pin = SESSION_NO_PIN};
+
+    lane_on_complete(lane, slot, &cqe);
+}
+
 static void lane_put_event(struct lane_session *session, const struct session_event *event)
 {
     session->shared->events[session->event_tail % LIMIT_EVENT_ENTRIES] = *event;

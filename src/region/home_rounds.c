@@ -165,6 +165,7 @@ static void note_makers(struct region_home *home, uint32_t rank)
 /* From where a move copies: who has the chunk says that it has lent it, and how it is read. */
 static void take_source(struct region_home *home, const struct region_message *message)
 {
+    const struct region_home_shell *shell = &home->config.shell;
     struct region_change *change = &home->change;
     struct region_window handle =
         change->chunk < message->handle_count ? message->handles[change->chunk] : REGION_NO_WINDOW;
@@ -172,7 +173,10 @@ static void take_source(struct region_home *home, const struct region_message *m
     if (region_window_is_none(handle)) {
         change->status = NIGH_BUSY;
     }
-    change->source = (struct region_place){.node = message->peer, .handle = handle};
+    change->source =
+        (struct region_place){.node = message->peer,
+                              .incarnation = shell->incarnation(shell->context, message->peer),
+                              .handle = handle};
 }
 
 void home_done(struct region_home *home, const struct region_message *message)

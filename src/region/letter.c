@@ -176,7 +176,8 @@ static uint8_t *put_fields(uint8_t *at, const struct region_message *message)
     }
     if (has(message->kind, HAS_SOURCE)) {
         bytes_put_u32(at, message->source.node);
-        at = put_handle(at + 4, message->source.handle);
+        bytes_put_u32(at + 4, message->source.incarnation);
+        at = put_handle(at + 8, message->source.handle);
     }
     if (has(message->kind, HAS_LOCK)) {
         at = put_lock(at, &message->lock);
@@ -376,6 +377,7 @@ static void take_fields(struct reader *reader, struct region_letter *letter)
     }
     if (has(message->kind, HAS_SOURCE)) {
         message->source.node = take_u32(reader);
+        message->source.incarnation = take_u32(reader);
         message->source.handle = take_handle(reader);
     }
     if (has(message->kind, HAS_LOCK)) {
@@ -467,7 +469,8 @@ static bool are_chunks_sound(const struct region_message *message)
         return false;
     }
     return message->kind != REGION_COPY ||
-           (message->source.node < LIMIT_NODES && !region_window_is_none(message->source.handle));
+           (message->source.node < LIMIT_NODES && message->source.incarnation != 0 &&
+            !region_window_is_none(message->source.handle));
 }
 
 /* Who has a lock says in which mode; only its node says more. A lock that is given is one. */

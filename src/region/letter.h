@@ -18,7 +18,7 @@
  * handles, the name and a descriptor.
  */
 #define REGION_LETTER_BYTES                                                               \
-    (REGION_LETTER_HEAD_BYTES + 24u + 8u * REGION_CHUNK_WORDS + 24u + 16u + 41u +         \
+    (REGION_LETTER_HEAD_BYTES + 24u + 8u * REGION_CHUNK_WORDS + 24u + 20u + 41u +         \
      8u * REGION_SET_WORDS + (2u + 12u * LIMIT_REGION_CHUNKS) + LIMIT_REGION_NAME_BYTES + \
      REGION_WIRE_BYTES)
 

@@ -95,8 +95,9 @@ bool region_mapping_has(const struct region_mapping *mapping, uint32_t chunk)
 static void post_piece(struct region_mapping *mapping, struct region_op *op, uint32_t chunk)
 {
     const struct region_chunk *where = &mapping->config.now->chunks[chunk];
-    struct region_post post = {.piece = piece_of(mapping, op, chunk),
-                               .place = {.node = where->node, .handle = where->handle}};
+    struct region_post post = {
+        .piece = piece_of(mapping, op, chunk),
+        .place = {.node = where->node, .incarnation = where->incarnation, .handle = where->handle}};
 
     if (where->node == REGION_NOBODY) {
         stop(op, NIGH_PEER_LOST);

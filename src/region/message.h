@@ -41,9 +41,10 @@ enum region_message_kind {
     REGION_KINDS
 };
 
-/* A chunk's memory and a handle that opens it. */
+/* A chunk's memory and a handle that opens it: nobody's but of this incarnation of the node. */
 struct region_place {
     uint32_t node;
+    uint32_t incarnation;
     struct region_window handle;
 };
 

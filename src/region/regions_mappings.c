@@ -180,8 +180,9 @@ bool region_place(const struct region *region, uint32_t chunk, struct region_pla
 
     if (mapping->is_gone || !region_mapping_has(mapping, chunk))
         return false;
-    *place =
-        (struct region_place){.node = now->chunks[chunk].node, .handle = now->chunks[chunk].handle};
+    *place = (struct region_place){.node = now->chunks[chunk].node,
+                                   .incarnation = now->chunks[chunk].incarnation,
+                                   .handle = now->chunks[chunk].handle};
     return true;
 }
 
@@ -190,6 +191,7 @@ bool region_is_at(const struct region *region, uint32_t chunk, const struct regi
     const struct region_descriptor *now = region->mapping->config.now;
 
     return region_mapping_has(region->mapping, chunk) && now->chunks[chunk].node == place->node &&
+           now->chunks[chunk].incarnation == place->incarnation &&
            region_window_equal(now->chunks[chunk].handle, place->handle);
 }
 

@@ -100,14 +100,6 @@ static void unlink_free(struct space_allocator *allocator, uint64_t first)
     allocator->runs[first] = 0;
 }
 
-void space_allocator_clear(struct space_allocator *allocator, uint64_t first)
-{
-    NIGH_ASSERT(allocator->used == allocator->count && first < allocator->count);
-    memset(allocator->runs + first, 0, (allocator->count - first) * sizeof(uint32_t));
-    link_free(allocator, first, (uint32_t)(allocator->count - first));
-    allocator->used = first;
-}
-
 /* Free runs that are looked at for one that is long enough, before a larger one is cut. */
 #define LOOKS 256u
 
@@ -161,6 +153,15 @@ uint64_t space_allocator_length(const struct space_allocator *allocator, uint64_
         return 0;
     }
     return length_of(allocator, first);
+}
+
+void space_allocator_join(struct space_allocator *allocator, uint64_t first, uint64_t blocks)
+{
+    for (uint64_t n = first; n < first + blocks; n++) {
+        NIGH_ASSERT(space_allocator_length(allocator, n) == 1);
+        allocator->runs[n] = 0;
+    }
+    set_run(allocator, first, (uint32_t)blocks, RUN_GIVEN);
 }
 
 void space_allocator_leave(struct space_allocator *allocator, uint64_t first)

@@ -57,7 +57,4 @@ bool space_windows_turn(struct space_windows *windows, uint64_t now_us);
  * its time. UINT64_MAX: never. */
 uint64_t space_windows_deadline(const struct space_windows *windows);
 
-/* What a window holds, for those who look. */
-uint32_t space_windows_holds(const struct space_windows *windows, uint32_t window);
-
 #endif

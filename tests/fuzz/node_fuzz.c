@@ -23,13 +23,15 @@
 #include "fuzz_input.h"
 #include "memory/session.h"
 #include "node/pool.h"
+#include "node_spaces.h"
 #include "node_world.h"
 
 #define PROCESSES    4u
 #define CLIENTS      8u /* sockets; client i is of process i % PROCESSES */
 #define CROWD        96u
-#define CROWDS       2u  /* an input */
-#define OPENS        12u /* whole ways to a session, an input: each costs its memory */
+#define CROWDS       2u    /* an input */
+#define WAITS        1000u /* turns for threads of the node, an input */
+#define OPENS        12u   /* whole ways to a session, an input: each costs its memory */
 #define IDS          16u
 #define COMMANDS_MAX 96u        /* of one input; what comes after is not looked at */
 #define PID_FIRST    0x40000000 /* above every real one */
@@ -49,6 +51,7 @@ struct client {
     struct session_welcome welcome;
     int32_t welcome_pid; /* of whom it welcomed */
     uint32_t tail[WORLD_LANES];
+    struct client_spaces spaces;
 };
 
 struct fuzz {
@@ -58,7 +61,7 @@ struct fuzz {
     struct client clients[CLIENTS];
     int crowd[CROWD];
     uint32_t crowds;
-    uint32_t opens;
+    uint32_t opens, waits;
     int graves[COMMANDS_MAX + PROCESSES]; /* life descriptors of processes that are dead */
     uint32_t grave_count;
     int32_t next_pid;
@@ -111,6 +114,7 @@ static void client_forget(struct client *client)
     if (client->memory != NULL)
         munmap(client->memory, client->memory_bytes);
     client->memory = NULL;
+    spaces_forget(&client->spaces);
     fd_close(&client->memory_fd);
     for (uint32_t i = 0; i < WORLD_LANES; i++)
         fd_close(&client->doorbell_fds[i]);
@@ -160,7 +164,8 @@ static void take_welcome(struct fuzz *fuzz, struct client *client,
     client_forget(client);
     client->welcome = *welcome;
     client->welcome_pid = client->pid;
-    client->memory_bytes = welcome->session_bytes;
+    /* Also of who is not told that there are places. */
+    client->memory_bytes = session_file_bytes(WORLD_LANES);
     client->memory =
         mmap(NULL, client->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
     NIGH_ASSERT(client->memory != MAP_FAILED);
@@ -224,7 +229,6 @@ static bool client_read(struct fuzz *fuzz, struct client *client)
         break;
     case SESSION_BULK:
     case SESSION_MAP:
-    case SESSION_SPACE_FILE:
         NIGH_ASSERT(size == sizeof(message.bulk));
         NIGH_ASSERT(fd_count == (message.bulk.status == NIGH_OK ? 1 : 0));
         /* Holes are its own affair; its size is not. */
@@ -232,6 +236,13 @@ static bool client_read(struct fuzz *fuzz, struct client *client)
             NIGH_ASSERT(ftruncate(fds[0], 1) != 0 && ftruncate(fds[0], INT32_MAX) != 0);
             (void)fallocate(fds[0], FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 65536);
         }
+        break;
+    case SESSION_SPACE_FILE:
+        NIGH_ASSERT(size == sizeof(message.bulk));
+        NIGH_ASSERT(fd_count == (message.bulk.status == NIGH_OK ? 1 : 0));
+        if (fd_count == 1)
+            spaces_take_file(&fuzz->input, &client->spaces, fuzz->world, process_of(fuzz, client),
+                             message.bulk.number, fds[0]);
         break;
     case SESSION_POKE:
     case SESSION_BYE:
@@ -692,6 +703,59 @@ static void do_ask_bulk(struct fuzz *fuzz, struct client *client)
     send_any(client, &request, sizeof(request), 0);
 }
 
+/* ---- commands: spaces ----------------------------------------------------- */
+
+/* As do_ask, or without waiting for the answer, and then all at once. */
+static void do_space(struct fuzz *fuzz, struct client *client)
+{
+    uint8_t *places = session_places_of(client->memory, WORLD_LANES, 0);
+    struct session_lane *ring = ring_of(client, 0);
+    uint32_t before = shared_load_relaxed(&ring->cq_tail.value);
+    struct session_sqe sqe;
+
+    spaces_make_question(&fuzz->input, &client->spaces, places, &sqe);
+    submit(client, 0, &sqe);
+    if (fuzz_byte(&fuzz->input) % 8 == 7)
+        return;
+    (void)world_turn(fuzz->world, 0);
+    /* Memory of one is made by a thread, in its own time. */
+    while (client->fd >= 0 && sqe.name_size == SESSION_SPACE_CREATE && fuzz->waits < WAITS &&
+           shared_load_relaxed(&ring->cq_tail.value) == before) {
+        fuzz->waits++;
+        (void)sched_yield();
+        (void)world_turn(fuzz->world, 0);
+    }
+    if (shared_load_relaxed(&ring->cq_tail.value) - before == 1)
+        spaces_take_answer(&client->spaces, process_of(fuzz, client), &sqe,
+                           &ring->cq[before % LIMIT_RING_ENTRIES], places);
+    shared_store_release(&ring->cq_head.value, shared_load_relaxed(&ring->cq_tail.value));
+}
+
+static void do_space_file(struct fuzz *fuzz, struct client *client)
+{
+    struct session_bulk_file request = {
+        .header = {.magic = SESSION_MAGIC, .kind = SESSION_SPACE_ASK},
+        .number = spaces_file_number(&fuzz->input, &client->spaces),
+    };
+
+    send_any(client, &request, sizeof(request), 0);
+    if (fuzz_byte(&fuzz->input) % 8 == 7)
+        return;
+    (void)world_turn(fuzz->world, 0);
+    while (client_read(fuzz, client))
+        ;
+}
+
+static void do_window(struct fuzz *fuzz, struct client *client)
+{
+    uint8_t shape = fuzz_byte(&fuzz->input);
+
+    for (uint8_t n = shape % 4; n < 4; n++)
+        spaces_say(&fuzz->input, &client->spaces);
+    for (uint8_t n = shape / 4 % 4; n > 0; n--)
+        (void)world_turn(fuzz->world, 0);
+}
+
 /* ---- commands: time ------------------------------------------------------- */
 
 static void do_turn(struct fuzz *fuzz, struct client *client)
@@ -730,13 +794,15 @@ static const struct {
     void (*run)(struct fuzz *fuzz, struct client *client);
     bool needs_memory;
 } commands[] = {
-    {do_open, false},      {do_connect, false}, {do_garbage, false},  {do_hello, false},
-    {do_odd_hello, false}, {do_resume, false},  {do_bye, false},      {do_ask_extents, false},
-    {do_read, false},      {do_close, false},   {do_shutdown, false}, {do_die, false},
-    {do_crowd, false},     {do_turn, false},    {do_ask_bulk, false}, {do_pass, false},
-    {do_scribble, true},   {do_forge, true},    {do_pin, true},       {do_unpin, true},
-    {do_consume, true},    {do_damage, true},   {do_submit, true},    {do_submit, true},
-    {do_ask, true},        {do_ask, true},      {do_ask, true},       {do_burst, true},
+    {do_open, false},      {do_connect, false}, {do_garbage, false},   {do_hello, false},
+    {do_odd_hello, false}, {do_resume, false},  {do_bye, false},       {do_ask_extents, false},
+    {do_read, false},      {do_close, false},   {do_shutdown, false},  {do_die, false},
+    {do_crowd, false},     {do_turn, false},    {do_ask_bulk, false},  {do_pass, false},
+    {do_scribble, true},   {do_forge, true},    {do_pin, true},        {do_unpin, true},
+    {do_consume, true},    {do_damage, true},   {do_submit, true},     {do_submit, true},
+    {do_ask, true},        {do_ask, true},      {do_ask, true},        {do_burst, true},
+    {do_space, true},      {do_space, true},    {do_space_file, true}, {do_window, true},
+    {do_window, true},     {do_window, true},
 };
 
 static void begin(struct fuzz *fuzz, const uint8_t *data, size_t size_bytes)

@@ -13,6 +13,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -21,7 +22,9 @@
 #include "base/fd.h"
 #include "memory/index.h"
 #include "memory/session.h"
+#include "memory/session_space.h"
 #include "node/front_internal.h"
+#include "node/lane_spaces.h"
 #include "node/node_internal.h"
 
 #ifndef SO_PEERPIDFD /* Linux 6.5 */
@@ -33,6 +36,7 @@
 #define WORLD_OBJECTS      256u
 #define WORLD_SESSIONS     (WORLD_POOLS + 8)
 #define WORLD_QUOTA_BYTES  (UINT64_C(6) << 20)
+#define WORLD_SPACE_BYTES  (UINT64_C(4) << 20)
 #define WORLD_BACKLOG      256
 
 /* Turns in which everything that is not a queue of connections must come to rest: messages of all
@@ -187,6 +191,7 @@ static nigh_status world_start(struct world *world)
                                  .max_pins = 64,
                                  .session_quota_bytes = WORLD_QUOTA_BYTES,
                                  .huge_pages = EXTENT_HUGE_NEVER,
+                                 .space_memory_bytes = WORLD_SPACE_BYTES,
                                  .pools = pools,
                                  .pool_count = ARRAY_LENGTH(pools)};
     struct node_settings *settings = calloc(1, sizeof(*settings));
@@ -289,13 +294,40 @@ bool world_may_grant(const struct world *world, uint32_t extent, const char *poo
                     : owner >> 32 == (uint64_t)owner_pool->number + 1;
 }
 
+bool world_may_read_space(const struct world *world, int fd, uint32_t uid)
+{
+    const struct lane_spaces *spaces = world->node->lanes[0]->spaces;
+    struct stat like, its;
+
+    NIGH_ASSERT(fstat(fd, &like) == 0);
+    LIST_FOREACH(node, &spaces->here)
+    {
+        const struct space_here *here = container_of(node, struct space_here, link);
+
+        for (uint32_t n = 0; n < ARRAY_LENGTH(here->pieces); n++) {
+            const struct region_memory *memory = here->pieces[n].memory;
+            const struct space_info *info;
+
+            if (memory == NULL || fstat(memory->fd, &its) != 0 || its.st_ino != like.st_ino)
+                continue;
+            if (here->is_deleted || here->is_forgotten)
+                return true;
+            info = space_registry_info(spaces->registry, here->place);
+            return uid == 0 || uid == info->uid || (info->mode >> 2 & SESSION_SPACE_READ) != 0 ||
+                   (uid == info->gid && (info->mode & SESSION_SPACE_READ) != 0);
+        }
+    }
+    return true;
+}
+
 /* ---- guards --------------------------------------------------------------- */
 
 static void guard_map(struct world_guard *guard, const struct session_welcome *welcome,
                       const int *fds)
 {
     guard->slot = welcome->slot;
-    guard->memory_bytes = welcome->session_bytes;
+    NIGH_ASSERT((welcome->rights & SESSION_HAS_PLACES) != 0);
+    guard->memory_bytes = session_file_bytes(WORLD_LANES);
     guard->memory = mmap(NULL, guard->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fds[1], 0);
     NIGH_ASSERT(guard->memory != MAP_FAILED);
     for (uint32_t i = 0; i < WORLD_LANES; i++) {
@@ -354,8 +386,15 @@ static void guard_submit(struct world_guard *guard, uint32_t lane, const struct 
     shared_store_release(session_ready(ring, guard->slot), 1);
 }
 
-/* Every answer, each of which must be good. */
-static void guard_wait(struct world *world, struct world_guard *guard, uint32_t lane)
+/* Of one that somebody who is gone makes still, or has begun to delete. */
+static bool is_under_way(nigh_status status)
+{
+    return status == NIGH_BUSY || status == NIGH_NOT_FOUND;
+}
+
+/* Every answer, each of which must be good, unless what is asked for may be under way. */
+static void guard_wait_for(struct world *world, struct world_guard *guard, uint32_t lane,
+                           bool may_be_under_way)
 {
     struct session_lane *ring = session_lane_of(guard->memory, lane);
     uint32_t head = shared_load_relaxed(&ring->cq_head.value);
@@ -368,9 +407,15 @@ static void guard_wait(struct world *world, struct world_guard *guard, uint32_t 
     for (; head != guard->tail[lane]; head++) {
         const struct session_cqe *cqe = &ring->cq[head % LIMIT_RING_ENTRIES];
 
-        NIGH_ASSERT(cqe->cookie == GUARD_COOKIE && cqe->status == NIGH_OK);
+        NIGH_ASSERT(cqe->cookie == GUARD_COOKIE);
+        NIGH_ASSERT(cqe->status == NIGH_OK || (may_be_under_way && is_under_way(cqe->status)));
     }
     shared_store_release(&ring->cq_head.value, head);
+}
+
+static void guard_wait(struct world *world, struct world_guard *guard, uint32_t lane)
+{
+    guard_wait_for(world, guard, lane, false);
 }
 
 /* Deletes every object of the pool in a lane; nobody else is there to hold one. */
@@ -398,6 +443,38 @@ static void guard_sweep(struct world *world, struct world_guard *guard, uint32_t
     guard_wait(world, guard, lane);
 }
 
+/* What is asked lies at the first place, and so does what is answered. */
+static void guard_ask_space(struct world_guard *guard, enum session_space_what what,
+                            uint64_t question_bytes)
+{
+    struct session_sqe sqe = {.op = SESSION_OP_SPACE,
+                              .name_size = (uint8_t)what,
+                              .cookie = GUARD_COOKIE,
+                              .offset = SESSION_OWN_PLACE,
+                              .data_size = question_bytes,
+                              .argument = GUARD_ANSWER_US};
+
+    guard_submit(guard, 0, &sqe);
+}
+
+/* Deletes every space, as far as that can be. */
+static void guard_sweep_spaces(struct world *world, struct world_guard *guard)
+{
+    uint8_t *place = session_places_of(guard->memory, WORLD_LANES, 0);
+    struct session_space_page page;
+
+    guard_ask_space(guard, SESSION_SPACE_LIST, 0);
+    guard_wait(world, guard, 0);
+    memcpy(&page, place, sizeof(page));
+    for (uint32_t n = 0; n < page.count; n++) {
+        size_t bytes = strlen(page.spaces[n].name);
+
+        memcpy(place, page.spaces[n].name, bytes);
+        guard_ask_space(guard, SESSION_SPACE_DELETE, bytes);
+        guard_wait_for(world, guard, 0, true);
+    }
+}
+
 /* ---- coming to rest ------------------------------------------------------- */
 
 /* But for those of numbers that memory left: each keeps two while its pool has sessions, as all
@@ -423,6 +500,21 @@ static bool world_is_waited_for(int fd)
     return poll(&ready, 1, 0) == 1;
 }
 
+/* Memory is made and unmade by a thread, in its own time. */
+static void world_sweep_spaces(struct world *world)
+{
+    for (;;) {
+        nigh_node_stats stats = {0};
+
+        lane_spaces_count(world->node->lanes[0], &stats);
+        if (stats.spaces == 0 && stats.space_memory_bytes == 0)
+            break;
+        guard_sweep_spaces(world, &world->guards[0]);
+        (void)world_turn_all(world);
+        (void)sched_yield();
+    }
+}
+
 /* Whether the front door has seen everybody off. */
 static bool world_is_alone(const struct world *world)
 {
@@ -443,9 +535,10 @@ static bool world_is_empty(const struct world *world)
 
     for (uint32_t i = 0; i < WORLD_LANES; i++)
         store_stats(lane_store(world->node->lanes[i]), &stats);
-    return stats.used_bytes == 0 && stats.leased_bytes == 0 && stats.unsealed_bytes == 0 &&
-           stats.waiting == 0 && stats.objects == 0 && stats.objects_unsealed == 0 &&
-           stats.objects_deleting == 0;
+    lane_spaces_count(world->node->lanes[0], &stats);
+    return stats.space_windows == 0 && stats.space_waiting == 0 && stats.used_bytes == 0 &&
+           stats.leased_bytes == 0 && stats.unsealed_bytes == 0 && stats.waiting == 0 &&
+           stats.objects == 0 && stats.objects_unsealed == 0 && stats.objects_deleting == 0;
 }
 
 static void world_turn_until(struct world *world, bool (*done)(const struct world *world),
@@ -472,6 +565,7 @@ void world_settle(struct world *world, int *life_fds, size_t n)
         for (uint32_t lane = 0; lane < WORLD_LANES; lane++)
             guard_sweep(world, &world->guards[i], lane);
     }
+    world_sweep_spaces(world);
     world_turn_until(world, world_is_empty, SETTLE_TURNS);
     /* A thread unmakes them, in its own time. */
     while (bulk_memories_bytes(world->node->bulks) != 0) {

@@ -56,11 +56,16 @@ void world_pass(struct world *world, uint64_t time_us);
 bool world_may_grant(const struct world *world, uint32_t extent, const char *pool, uint32_t uid,
                      bool writable);
 
+/* Whether a file that was brought as a space's memory may be read by a user. Of a space that is
+ * gone: whoever had it keeps it. */
+bool world_may_read_space(const struct world *world, int fd, uint32_t uid);
+
 /*
  * After the caller has closed everything and ended every process: turns until the node has seen it,
  * deletes what is left, and asserts that the node is as it was: no session but the guards', no
- * descriptor more, no byte in use, books that agree, guards that are answered. life_fds are those
- * of all processes: the node may ask for them until it has seen everybody; then they are closed.
+ * space, no descriptor more, no byte in use, books that agree, guards that are answered. life_fds
+ * are those of all processes: the node may ask for them until it has seen everybody; then they are
+ * closed.
  */
 void world_settle(struct world *world, int *life_fds, size_t n);
 

@@ -207,6 +207,61 @@ static void one_node_alone_has_spaces(void **state)
     end_world(&world);
 }
 
+/* Memory of what was deleted is given back in a while: who makes another space waits for it. */
+static void a_space_is_made_where_one_was(void **state)
+{
+    nigh_space_spec spec = {
+        .struct_size = sizeof spec, .name = "large", .home_size = 10 * MIB, .cache_size = MIB};
+    struct world world;
+    nigh_space *space;
+
+    (void)state;
+    begin_world(&world, 1);
+    for (uint32_t n = 0; n < 10; n++) {
+        claim(world.client[0], nigh_space_create(world.client[0], &spec, WAIT_US, &space));
+        nigh_space_close(space);
+        claim(world.client[0], nigh_space_delete(world.client[0], "large", WAIT_US));
+    }
+    end_world(&world);
+}
+
+#define SHORT_US (SECOND_US / 10)
+#define TIMES    10u /* of which one is enough: a busy machine wakes who sleeps late */
+
+/* A flush of what waits for a lock ends in its time, though nothing else happens at the node; not
+ * when the client gives it up, a second later. */
+static void a_flush_ends_in_its_time(void **state)
+{
+    struct world world;
+    nigh_client *client;
+    nigh_space *space, *other;
+    nigh_space_address address = 0;
+    uint64_t value = 7, fastest_us = UINT64_MAX;
+
+    (void)state;
+    begin_world(&world, 1);
+    space = create(world.client[0], "held");
+    claim(world.client[0], nigh_space_alloc(space, 512, 0, WAIT_US, &address));
+    claim(world.client[0], nigh_space_lock_write(space, address, WAIT_US));
+    client = attach(&world, 0);
+    other = open_space(client, "held", NIGH_SPACE_ALL);
+    claim(client, nigh_space_write(other, address, &value, sizeof value, WAIT_US));
+    for (uint32_t n = 0; n < TIMES && fastest_us >= SECOND_US; n++) {
+        uint64_t begun_us = support_now_us(), took_us;
+
+        assert_int_equal(nigh_space_flush(other, SHORT_US, NULL), NIGH_TIMEOUT);
+        took_us = support_now_us() - begun_us;
+        assert_true(took_us >= SHORT_US);
+        fastest_us = took_us < fastest_us ? took_us : fastest_us;
+    }
+    assert_true(fastest_us < SECOND_US);
+    claim(world.client[0], nigh_space_unlock(space, address, WAIT_US));
+    claim(client, nigh_space_flush(other, WAIT_US, NULL));
+    assert_int_equal(get(&world, 0, space, address), value);
+    nigh_client_close(client);
+    end_world(&world);
+}
+
 /* ---- three ---------------------------------------------------------------- */
 
 static void what_one_writes_all_see(void **state)
@@ -712,6 +767,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_node_alone_has_spaces),
+        cmocka_unit_test(a_space_is_made_where_one_was),
+        cmocka_unit_test(a_flush_ends_in_its_time),
         cmocka_unit_test(what_one_writes_all_see),
         cmocka_unit_test(what_all_add_to_is_exact),
         cmocka_unit_test(locks_exclude),

@@ -27,6 +27,11 @@ SKIPPED = 77
 NODE_UID, WRITER, READER, TEAM, STRANGER = 61000, 61001, 61002, 61100, 61003
 OP_DELETE, OP_CHECKSUM, OP_RESERVE = 8, 13, 22
 MAP_ASK, MAP = 12, 13
+OP_SPACE, SPACE_ASK, SPACE_FILE = 40, 17, 18
+(SPACE_CREATE, SPACE_OPEN, SPACE_CLOSE, SPACE_DELETE, SPACE_STAT, SPACE_LIST, SPACE_WINDOW, SPACE_WINDOW_END) = range(1, 9)
+# Of a window's records.
+(RECORD_WRITE, RECORD_UNLOCK, RECORD_READ, RECORD_ADD, RECORD_EXCHANGE, RECORD_SWAP, RECORD_LOCK_WRITE, RECORD_TRY_LOCK_WRITE,
+ RECORD_FLUSH, RECORD_ALLOC, RECORD_FREE) = (1, 3, 4, 5, 6, 7, 9, 11, 12, 13, 14)
 LEASED = 1
 PATTERN = bytes(range(256)) * 64
 F_ADD_SEALS, F_SEAL_SEAL, F_SEAL_SHRINK, F_SEAL_GROW, F_SEAL_WRITE = 1033, 1, 2, 4, 8
@@ -95,7 +100,7 @@ class Node(raw.Node):
 
         tempfile.TemporaryDirectory = owned
         try:
-            super().__init__("--config", self.config.name, memory=memory,
+            super().__init__("--config", self.config.name, "--space-memory", "16M", memory=memory,
                              before_exec=(lambda: become(uid, uid)) if uid else None)
         finally:
             tempfile.TemporaryDirectory = folder_of
@@ -841,6 +846,242 @@ def test_holes_in_a_region_that_is_mapped_hurt_nobody_else(node):
     assert reader.does("peek 8") == "9"
     owner.end()
     reader.end()
+
+
+# ---- spaces
+
+
+class RawSpaces:
+    """A session that asks for spaces by hand, and has one window."""
+
+    def __init__(self, path, flags=0):
+        self.session = Session(path, hello(flags=flags))
+        self.places = mmap.mmap(self.session.welcome.fds[1], raw.PLACES_BYTES, offset=self.session.welcome.session_bytes)
+        self.window, self.tail, self.sequence = None, 0, 0
+
+    def ask(self, what, question=b"", number=0, argument=0):
+        """How it ends, the number that it brings, and what is answered."""
+        self.places[:len(question)] = question
+        count = self.session.completions() + 1
+        status = self.session.call(OP_SPACE, name_size=what, oid=struct.pack("<QQI", number, argument, 0), offset=raw.OWN_PLACE,
+                                   argument=10 ** 7, data_size=len(question))[1]
+        fields = self.session.fields(count)
+        return status, fields[9], self.places[:fields[3]]
+
+    def create(self, name, group=0, others=0):
+        return self.ask(SPACE_CREATE, struct.pack("<QQIIII", 1 << 16, 0, 0, 0, group, others) + name)[0]
+
+    def open(self, name, rights):
+        """Its number, and those of its files."""
+        status, number, said = self.ask(SPACE_OPEN, name, argument=rights)
+        assert status == "NIGH_OK", status
+        return number, *struct.unpack("<QQ", said[128:144])
+
+    def names(self):
+        status, _, said = self.ask(SPACE_LIST)
+        assert status == "NIGH_OK", status
+        count = struct.unpack("<I", said[:4])[0]
+        return [said[8 + 128 * n + 80:8 + 128 * (n + 1)].rstrip(b"\0").decode() for n in range(count)]
+
+    def file(self, number):
+        self.session.sock.send(struct.pack("@IHHiIQ", raw.MAGIC, SPACE_ASK, 0, 0, 0, number))
+        data, fds = raw.receive(self.session.sock)
+        _, kind, _, status, _, answered = struct.unpack("@IHHiIQ", data)
+        assert kind == SPACE_FILE and answered == number and len(fds) == (raw.STATUS[status] == "NIGH_OK")
+        return raw.STATUS[status], fds[0] if fds else None
+
+    def make_window(self):
+        """The number of its file."""
+        status, number, _ = self.ask(SPACE_WINDOW)
+        assert status == "NIGH_OK", status
+        status, fd = self.file(number)
+        assert status == "NIGH_OK", status
+        self.window = mmap.mmap(fd, os.fstat(fd).st_size)
+        os.close(fd)
+        return number
+
+    def say(self, kind, space, address, more=b"", length=0):
+        record = struct.pack("<QQ", space << 32 | length << 16 | kind, address) + more
+        for n in range(0, len(record), 8):
+            at = 8192 + (self.tail + n) % 32768
+            self.window[at:at + 8] = record[n:n + 8]
+        self.tail += len(record)
+        self.window[0:8] = struct.pack("<Q", self.tail)
+        self.session.ring()
+
+    def put(self, space, address, word):
+        """A word is written: how, as a flush says."""
+        failed = self.window[768:772]
+        self.say(RECORD_WRITE, space, address, word + bytes(8), len(word))
+        assert self.question(RECORD_FLUSH, space, 0)[0] in ("NIGH_OK", "NIGH_CLOSED", "NIGH_NOT_FOUND")
+        return "NIGH_OK" if self.window[768:772] == failed else raw.STATUS[struct.unpack("<i", self.window[772:776])[0]]
+
+    def question(self, kind, space, address, operand=0):
+        """What has an answer: how it ends, and the value; of READ the word."""
+        self.sequence += 1
+        more = struct.pack("<QQ", 10 ** 7, self.sequence)
+        if kind in (RECORD_ADD, RECORD_EXCHANGE, RECORD_SWAP, RECORD_ALLOC):
+            more += struct.pack("<QQ", operand, 0)
+        self.say(kind, space, address, more, 8 if kind in range(RECORD_READ, RECORD_SWAP + 1) else 0)
+        wait_for(lambda: struct.unpack("<I", self.window[640:644])[0] == self.sequence)
+        status, value = struct.unpack("<iQ", self.window[644:656])
+        return raw.STATUS[status], struct.unpack("<Q", self.window[4096:4104])[0] if kind == RECORD_READ else value
+
+
+SECRET = struct.unpack("<Q", b"a secret")[0]
+
+
+def owner_of_spaces(path):
+    """One for its user alone, and one that all may read; a secret in each, and every number that it was told."""
+    owner = RawSpaces(path)
+    assert owner.create(b"private") == owner.create(b"readable", others=1) == "NIGH_OK"
+    numbers, at = {"window": owner.make_window()}, {}
+    for name in (b"private", b"readable"):
+        space, cache, home = owner.open(name, 3)
+        numbers.update({name.decode(): space, name.decode() + " cache": cache, name.decode() + " home": home})
+        status, at[name.decode()] = owner.question(RECORD_ALLOC, space, 0, 8)
+        assert status == "NIGH_OK", status
+        assert owner.put(space, at[name.decode()], struct.pack("<Q", SECRET + (name == b"readable"))) == "NIGH_OK"
+
+    def look():
+        return [owner.question(RECORD_READ, numbers[name], at[name])[1] for name in ("private", "readable")] + [
+            owner.file(numbers["private home"])[0]]
+
+    return (numbers, at), look
+
+
+def attack_a_private_space(node, numbers, at):
+    guest = RawSpaces(node.path)
+    guest.make_window()
+    # Numbers of another session, and such as any would have.
+    guesses = set(numbers.values()) | {uses << 10 | (place + 1) << 2 | of for uses in range(3) for place in range(64)
+                                       for of in range(4)} | {2 ** 64 - 1, 2 ** 32, 2 ** 31}
+    guesses.discard(1 << 10 | 1 << 2 | 3)  # its own window
+    for number in sorted(guesses):
+        assert guest.file(number) == ("NIGH_NOT_FOUND", None), number
+    for space in sorted({numbers["private"], numbers["readable"], 0, 1, 1 << 8, 2 << 8 | 1, 2 ** 32 - 1}):
+        for kind in (RECORD_READ, RECORD_ADD, RECORD_LOCK_WRITE, RECORD_FREE, RECORD_ALLOC):
+            assert guest.question(kind, space, at["private"])[0] == "NIGH_CLOSED", (space, kind)
+        assert guest.put(space, at["private"], bytes(8)) == "NIGH_CLOSED", space
+        assert guest.ask(SPACE_CLOSE, number=space)[0] == "NIGH_INVALID"
+    assert guest.ask(SPACE_WINDOW_END, number=numbers["window"] + (1 << 2))[0] == "NIGH_INVALID"
+    # By its name.
+    assert guest.names() == ["readable"]
+    for what, argument in ((SPACE_STAT, 0), (SPACE_OPEN, 1), (SPACE_OPEN, 2), (SPACE_OPEN, 3), (SPACE_DELETE, 0)):
+        assert guest.ask(what, b"private", argument=argument) == ("NIGH_DENIED", 0, b""), (what, argument)
+    assert guest.create(b"private", 3, 3) == "NIGH_EXISTS"
+    return True
+
+
+def attack_a_readable_space(node, at):
+    guest = RawSpaces(node.path)
+    guest.make_window()
+    for what, argument in ((SPACE_OPEN, 2), (SPACE_OPEN, 3), (SPACE_DELETE, 0)):
+        assert guest.ask(what, b"readable", argument=argument)[0] == "NIGH_DENIED", (what, argument)
+    space, cache, home = guest.open(b"readable", 1)
+    assert guest.question(RECORD_READ, space, at["readable"]) == ("NIGH_OK", SECRET + 1)
+    assert guest.put(space, at["readable"], bytes(8)) == "NIGH_DENIED"
+    for kind in (RECORD_ADD, RECORD_EXCHANGE, RECORD_SWAP, RECORD_LOCK_WRITE, RECORD_TRY_LOCK_WRITE, RECORD_ALLOC, RECORD_FREE):
+        assert guest.question(kind, space, at["readable"], 8)[0] == "NIGH_DENIED", kind
+    for number in (cache, home):
+        status, fd = guest.file(number)
+        assert status == "NIGH_OK", status
+        for flags in (os.O_RDWR, os.O_WRONLY, os.O_RDWR | os.O_TRUNC):
+            fails([errno.EACCES], os.open, f"/proc/self/fd/{fd}", flags)
+        fails([errno.EPERM], os.fchmod, fd, 0o666)
+        fails([errno.EPERM], os.fchown, fd, READER, READER)
+        fails([errno.EBADF], os.pwrite, fd, b"x", 0)
+        fails([errno.EBADF, errno.EINVAL], os.ftruncate, fd, 0)
+        fails([errno.EBADF], system, libc.fallocate, fd, PUNCH_HOLE | KEEP_SIZE, ctypes.c_long(0), ctypes.c_long(4096))
+        fails([errno.EPERM], fcntl.fcntl, fd, F_ADD_SEALS, F_SEAL_WRITE)
+        fails([errno.EACCES], system, libc.mmap, None, 4096, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED, fd, 0)
+        shown = mmap.mmap(fd, os.fstat(fd).st_size, prot=mmap.PROT_READ)
+        assert shown.find(struct.pack("<Q", SECRET)) < 0, "what is another space's"
+        assert (shown.find(struct.pack("<Q", SECRET + 1)) >= 0) == (number == home)
+    return True
+
+
+@in_both
+def test_a_space_is_as_its_rights_say(node):
+    """By name, by number, by records of a window and by descriptors: what another user may not is not done."""
+    owner = Actor(WRITER, WRITER, lambda: owner_of_spaces(node.path))
+    numbers, at = owner.said
+    assert as_uid(READER, READER, lambda: attack_a_private_space(node, numbers, at))
+    assert as_uid(READER, READER, lambda: attack_a_readable_space(node, at))
+    assert as_uid(0, 0, lambda: RawSpaces(node.path).names()) == ["private", "readable"], "root is told of all"
+    assert owner.go() == [SECRET, SECRET + 1, "NIGH_OK"]
+    owner.end()
+
+
+@in_both
+def test_a_group_has_what_it_was_given_of_a_space(node):
+    def tries():
+        session = RawSpaces(node.path)
+        return [session.names()] + [session.ask(SPACE_OPEN, b"team's", argument=rights)[0] for rights in (1, 3)]
+
+    assert as_uid(WRITER, TEAM, lambda: RawSpaces(node.path).create(b"team's", group=1)) == "NIGH_OK"
+    assert as_uid(READER, TEAM, tries) == [["team's"], "NIGH_OK", "NIGH_DENIED"]
+    assert as_uid(READER, READER, tries) == [[], "NIGH_DENIED", "NIGH_DENIED"]
+    assert as_uid(WRITER, WRITER, tries) == [["team's"], "NIGH_OK", "NIGH_OK"]
+
+
+@in_both
+def test_a_session_that_only_reads_changes_no_space(node):
+    """Not of its own user's either."""
+
+    def tries():
+        assert RawSpaces(node.path).create(b"s") == "NIGH_OK"
+        session = RawSpaces(node.path, raw.READ_ONLY)
+        return [session.create(b"t"), session.ask(SPACE_DELETE, b"s")[0]] + [
+            session.ask(SPACE_OPEN, b"s", argument=rights)[0] for rights in (1, 2, 3)]
+
+    assert as_uid(WRITER, WRITER, tries) == ["NIGH_DENIED", "NIGH_DENIED", "NIGH_OK", "NIGH_DENIED", "NIGH_DENIED"]
+
+
+def run_space(node, *arguments, data=b""):
+    done = subprocess.run([os.environ["NIGH"], "space", *arguments, "--socket", node.path], input=data, capture_output=True,
+                          check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def views_of(path, name):
+    """What there is of a space in its two files."""
+    session = RawSpaces(path)
+    for number in session.open(name, 3)[1:]:
+        status, fd = session.file(number)
+        assert status == "NIGH_OK", status
+        yield os.fstat(fd).st_ino, mmap.mmap(fd, os.fstat(fd).st_size, prot=mmap.PROT_READ)
+
+
+@in_both
+def test_memory_of_a_space_is_never_anothers(node):
+    """One user fills most of what there is, keeps the files, and the space goes: what another's has is other memory, and zero."""
+
+    def first():
+        run_space(node, "create", "s", "8M", "--cache", "2M")
+        address = run_space(node, "alloc", "s", "7M").decode().strip()
+        run_space(node, "write", "s", address, data=b"\xaa" * (7 << 20))
+        views = list(views_of(node.path, b"s"))
+        assert any(shown.find(b"\xaa" * 512) >= 0 for _, shown in views)
+        run_space(node, "rm", "s")
+        return [inode for inode, _ in views], lambda: any(shown.find(b"\xbb" * 64) >= 0 for _, shown in views)
+
+    def second():
+        run_space(node, "create", "s", "8M", "--cache", "2M")
+        address = run_space(node, "alloc", "s", "7M").decode().strip()
+        assert run_space(node, "read", "s", address, "7M") == bytes(7 << 20)
+        views = list(views_of(node.path, b"s"))
+        assert not any(shown.find(b"\xaa" * 16) >= 0 for _, shown in views), "nobody's old bytes"
+        run_space(node, "write", "s", address, data=b"\xbb" * (7 << 20))
+        assert any(shown.find(b"\xbb" * 512) >= 0 for _, shown in views)
+        return [inode for inode, _ in views]
+
+    one = Actor(WRITER, WRITER, first)
+    other = as_uid(READER, READER, second)
+    assert not set(other) & set(one.said)
+    assert not one.go(), "who had it does not see what comes there"
+    one.end()
 
 
 if __name__ == "__main__":

@@ -801,6 +801,33 @@ static void a_lock_is_waited_for_no_longer_than_that(void **state)
     finish(&world);
 }
 
+/* A close lets go of what was held there: nothing of it counts when there are many. */
+static void what_was_closed_is_not_held(void **state)
+{
+    nigh_space_spec spec = {
+        .struct_size = sizeof(spec), .name = "small", .home_size = 64 * 64, .block_size = 64};
+    struct world world;
+    nigh_space *small;
+
+    (void)state;
+    begin(&world);
+    assert_int_equal(nigh_space_create(world.f.client, &spec, WAIT_US, &small), NIGH_OK);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), WAIT_US), NIGH_OK);
+    for (uint32_t n = 1; n < LIMIT_SPACE_HOLDS; n++) {
+        assert_int_equal(nigh_space_lock_write(small, n * 64, WAIT_US), NIGH_OK);
+    }
+    nigh_space_close(small);
+    for (uint32_t n = 2; n < LIMIT_SPACE_HOLDS; n++) {
+        assert_int_equal(nigh_space_lock_write(world.space, HERE(n), WAIT_US), NIGH_OK);
+    }
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), WAIT_US), NIGH_INVALID);
+    for (uint32_t n = 1; n < LIMIT_SPACE_HOLDS; n++) {
+        assert_int_equal(nigh_space_unlock(world.space, HERE(n), WAIT_US), NIGH_OK);
+    }
+    assert_int_equal(nigh_space_flush(world.space, WAIT_US, NULL), NIGH_OK);
+    finish(&world);
+}
+
 static void a_thread_holds_so_many_blocks(void **state)
 {
     nigh_space_spec spec = {
@@ -1197,6 +1224,7 @@ int main(void)
         cmocka_unit_test(locks_keep_others_away),
         cmocka_unit_test(a_lock_is_waited_for_no_longer_than_that),
         cmocka_unit_test(a_thread_holds_so_many_blocks),
+        cmocka_unit_test(what_was_closed_is_not_held),
         cmocka_unit_test(what_a_thread_leaves_is_the_next_ones),
         cmocka_unit_test(a_threads_writes_are_not_the_next_ones),
         cmocka_unit_test(so_many_threads_at_a_time),

@@ -1902,7 +1902,8 @@ static void answer_asked(void)
     }
 }
 
-static void side_begin(struct support_side *side, uint32_t rank)
+/* Of this incarnation of its node. */
+static void side_links(struct support_side *side, uint32_t rank, uint32_t incarnation)
 {
     const struct links_shell shell = {.context = side,
                                       .up = support_side_up,
@@ -1910,9 +1911,10 @@ static void side_begin(struct support_side *side, uint32_t rank)
                                       .request = support_no_request,
                                       .called = on_asked,
                                       .bulk = support_no_bulk};
-    struct links_config config = {
+    const struct links_config config = {
+        .fabric = side->fabric,
         .rank = rank,
-        .incarnation = 1,
+        .incarnation = incarnation,
         .lanes = 1,
         .nodes = 2,
         .rpc = {.requests = 4, .calls = 4, .queue = 1, .payload_bytes = 200},
@@ -1923,19 +1925,25 @@ static void side_begin(struct support_side *side, uint32_t rank)
         .reads = 3,
         .writes = 4,
         .shell = shell};
+
+    assert_int_equal(links_create(&config, &side->links), NIGH_OK);
+}
+
+static void side_begin(struct support_side *side, uint32_t rank)
+{
     char address[FABRIC_ADDRESS_BYTES];
 
     (void)snprintf(address, sizeof(address), "%u:0", rank);
     assert_int_equal(sim_fabric(linked.sim, rank, 0, &side->fabric), NIGH_OK);
     support_side_listen(side, address);
-    config.fabric = side->fabric;
-    assert_int_equal(links_create(&config, &side->links), NIGH_OK);
+    side_links(side, rank, 1);
 }
 
-static void side_meets(struct support_side *side, const struct support_side *other, uint32_t rank)
+static void side_meets(struct support_side *side, const struct support_side *other, uint32_t rank,
+                       uint32_t incarnation)
 {
     struct link_peer info = {.rank = rank,
-                             .incarnation = 1,
+                             .incarnation = incarnation,
                              .dials = rank == 0,
                              .lanes = 1,
                              .bulk_endpoints = 1,
@@ -1965,8 +1973,8 @@ static void link_begin(void)
     assert_int_equal(sim_create(&options, &linked.sim), NIGH_OK);
     side_begin(&linked.there, 0);
     side_begin(&linked.here, 1);
-    side_meets(&linked.there, &linked.here, 1);
-    side_meets(&linked.here, &linked.there, 0);
+    side_meets(&linked.there, &linked.here, 1, 1);
+    side_meets(&linked.here, &linked.there, 0, 1);
     links_pass(1000);
     assert_non_null(linked.here.link);
     assert_true(link_carries(linked.here.link, LINK_REGIONS));
@@ -2200,7 +2208,9 @@ static void round_begin(void)
     linked.members.self = ROUND;
     memset(&around, 0, sizeof(around));
     assert_int_equal(fabric_memory_register(linked.there.fabric, around.bytes, sizeof around.bytes,
-                                            FABRIC_HOST, FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE,
+                                            FABRIC_HOST,
+                                            FABRIC_REMOTE_READ | FABRIC_REMOTE_WRITE |
+                                                FABRIC_LOCAL_WRITE | FABRIC_REMOTE_ATOMIC,
                                             &around.memory),
                      NIGH_OK);
     for (uint32_t n = 0; n < ROUND; n++) {
@@ -2651,6 +2661,119 @@ static void what_has_landed_elsewhere_stays_there(void **state)
                              n < landed ? 0 : 7);
         }
     }
+}
+
+/* ---- other lives of a node ------------------------------------------------- */
+
+/* Who was at the other end of the link begins anew, with what it had where that was. */
+static void meet_again(uint32_t incarnation)
+{
+    echo_channel = NULL;
+    links_destroy(linked.there.links);
+    links_peer_down(linked.here.links, 0, NIGH_PEER_LOST, sim_now_us(linked.sim));
+    side_links(&linked.there, 0, incarnation);
+    side_meets(&linked.there, &linked.here, 1, 1);
+    side_meets(&linked.here, &linked.there, 0, incarnation);
+    links_pass(1000);
+    assert_non_null(linked.here.link);
+    assert_true(link_carries(linked.here.link, LINK_REGIONS));
+    echo_channel = link_rpc(linked.here.link);
+}
+
+/* One of everything that posts, to and from another node: all of the first eight bytes. */
+static void put_one_of_each(uint32_t slot, uint64_t number, uint64_t other)
+{
+    struct session_sqe sqe = a_question(SESSION_REGION_READ, number, 0, 0);
+
+    sqe.ref = 8;
+    put(slot, &sqe);
+    put_writes(slot, number, 1);
+    sqe = a_fill(number, 0, 5, 8);
+    put(slot, &sqe);
+    sqe = a_question(SESSION_REGION_ADD, number, 0, 0);
+    sqe.ref = 1;
+    put(slot, &sqe);
+    sqe = a_question(SESSION_REGION_SWAP, number, 0, 8);
+    put(slot, &sqe);
+    (void)lane_serve(lane, slot);
+    put_copy(slot, number, other, 8);
+    put_copy(slot, other, number, 8);
+}
+
+static void lanes_pass(uint32_t turns)
+{
+    for (uint32_t n = 0; n < turns; n++) {
+        links_pass(10);
+        lane_region_posts_retry(lane->regions);
+        lane_regions_tell(lane->regions);
+        (void)lane_region_copies_turn(lane->regions);
+    }
+}
+
+/* A chunk is another life's of its node than the link is to, which stands still, or of which this
+ * node knows nothing: nothing goes there, though the handle opens something; nor is anybody asked
+ * to. What goes to the life that is there does, and the rest when the other is met. */
+static void what_is_another_lifes_does_not_go_to_this_one(void **state)
+{
+    static const uint8_t none[8];
+    uint64_t handles[SLOTS][ROUND];
+    uint32_t before, others;
+
+    (void)state;
+    round_open(2, 4096, handles);
+    round_begin();
+    agreed_put(&lane->regions->in, 1, true);
+    chunk_of("x")->node = 1;
+    chunk_of("y")->incarnation = 2; /* at node 1, too */
+    before = completed(0);
+    others = completed(1);
+    put_one_of_each(0, handles[0][1], handles[0][2]);
+    lanes_pass(50);
+    assert_int_equal(completed(0), before);
+    assert_int_equal(asked.count, 0);
+    assert_memory_equal(around.bytes, none, sizeof(none));
+    put_writes(1, handles[1][0], 1);
+    lanes_pass(10);
+    assert_int_equal(completed(1), others + 1);
+    assert_int_equal(last_of(1).status, NIGH_OK);
+    chunk_of("z")->incarnation = 2;
+    meet_again(2);
+    lanes_pass(50);
+    answer_asked(); /* what may be brought from there to there now */
+    lanes_pass(50);
+    assert_int_equal(completed(0), before + 7);
+    while (completed(0) != before) {
+        assert_int_equal(ring_of(0)->cq[before++ % LIMIT_RING_ENTRIES].status, NIGH_OK);
+    }
+    round_end();
+    agreed_put(&lane->regions->in, 1, false);
+}
+
+/* A chunk that moves here is not read out of another life of the node that lends it: without a link
+ * to that one the move fails. */
+static void what_moves_is_not_read_from_another_life(void **state)
+{
+    struct lane_regions *at = lane->regions;
+    struct region_holder_act act = {.action = REGION_ACT_COPY,
+                                    .bytes = 4096,
+                                    .source = {.incarnation = 2, .handle = {.address = 64}}};
+    struct region *region;
+    struct region_chunk_here *chunk;
+    struct region_window before;
+
+    (void)state;
+    assert_int_equal(create(0, "r", 4096), NIGH_OK);
+    region = regions_find(at->regions, "r", 1);
+    chunk = ((struct region_here *)region_data(region))->chunks[0];
+    before = chunk->handle;
+    link_begin();
+    away_begin(0);
+    lane_region_act(at, region, &act);
+    away_end();
+    assert_int_equal(chunk->copies, 0);
+    assert_int_equal(chunk->did, NIGH_PEER_LOST);
+    list_remove(&chunk->link); /* which its holder did not ask for */
+    chunk->handle = before;
 }
 
 /* ---- words of this node ---------------------------------------------------- */
@@ -3440,6 +3563,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_asks_leaves_places_to_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_landed_is_not_written_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_landed_elsewhere_stays_there, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_another_lifes_does_not_go_to_this_one, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_moves_is_not_read_from_another_life, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(own_words_go_the_way_of_peers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_own_word_that_is_closed_is_not_presented, set_up,
                                         tear_down),

@@ -25,7 +25,8 @@ static struct region_message make(enum region_message_kind kind,
         message.is_move = message.is_mappable = true;
         break;
     case REGION_COPY:
-        message.source = (struct region_place){.node = 4, .handle = {.address = 77, .key = 3}};
+        message.source =
+            (struct region_place){.node = 4, .incarnation = 6, .handle = {.address = 77, .key = 3}};
         message.is_move = true;
         break;
     case REGION_FREEZE: message.is_move = true; break;
@@ -118,6 +119,7 @@ static void each_kind_comes_as_it_went(void **state)
         assert_memory_equal(&read->chunks, &message.chunks, sizeof(read->chunks));
         assert_memory_equal(&read->geometry, &message.geometry, sizeof(read->geometry));
         assert_int_equal(read->source.node, message.source.node);
+        assert_int_equal(read->source.incarnation, message.source.incarnation);
         assert_true(region_window_equal(read->source.handle, message.source.handle));
         assert_int_equal(read->lock.number, message.lock.number);
         assert_int_equal(read->lock.serial, message.lock.serial);
@@ -256,8 +258,11 @@ static void what_no_machine_says_is_refused(void **state)
     assert_refused(freeze);
     copy.source.handle = REGION_NO_WINDOW;
     assert_refused(copy);
-    copy.source = (struct region_place){.node = LIMIT_NODES, .handle = {.address = 1}};
+    copy.source =
+        (struct region_place){.node = LIMIT_NODES, .incarnation = 6, .handle = {.address = 1}};
     assert_refused(copy);
+    copy.source = (struct region_place){.node = 4, .handle = {.address = 1}};
+    assert_refused(copy); /* of no incarnation */
     commit.change = (struct region_version){0};
     assert_refused(commit);
     commit = make(REGION_COMMIT, descriptor);

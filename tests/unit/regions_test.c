@@ -571,10 +571,12 @@ static struct memory *memory_at(const struct region_place *place, uint32_t name,
     struct node *node = &world.nodes[place->node];
     struct memory *memory = &node->memories[name][chunk];
 
-    return node->regions != NULL && !region_window_is_none(memory->window) &&
-                   region_window_equal(memory->window, place->handle)
-               ? memory
-               : NULL;
+    if (node->regions == NULL || region_window_is_none(memory->window) ||
+        !region_window_equal(memory->window, place->handle)) {
+        return NULL;
+    }
+    assert_int_equal(place->incarnation, node->incarnation); /* whose handle it is */
+    return memory;
 }
 
 /* It says who made it. */

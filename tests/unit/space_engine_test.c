@@ -424,6 +424,186 @@ static void a_try_waits_no_longer_than_it_may(void **state)
     end();
 }
 
+static struct space_op lock_of(uint64_t block, uint8_t kind)
+{
+    struct space_op lock = op_of(kind, block);
+
+    assert_true(space_engine_begin(engine, &lock, 1));
+    assert_int_equal(lock.status, NIGH_OK);
+    return lock;
+}
+
+static void unlock(uint64_t block, uint8_t holds)
+{
+    struct space_op op = op_of(SPACE_OP_UNLOCK, block);
+
+    op.holds = holds;
+    assert_true(space_engine_begin(engine, &op, 1));
+    assert_int_equal(op.status, NIGH_OK);
+}
+
+/* What a holder keeps its home from is done when it lets go, and not at all if the home is gone: it
+ * would come to somebody whom the next term knows otherwise. */
+static void nothing_is_owed_to_a_home_that_is_gone(void **state)
+{
+    (void)state;
+    for (uint32_t is_gone = 0; is_gone < 2; is_gone++) {
+        uint64_t block;
+
+        begin();
+        block = own();
+        (void)lock_of(block, SPACE_OP_LOCK_WRITE);
+        forward(block);
+        assert_int_equal(count_said(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_OWN), 0);
+        if (is_gone == 1) {
+            space_engine_down(engine, 1, 1);
+            space_engine_members(engine, 5, 1);
+        }
+        sent = 0;
+        unlock(block, SPACE_HOLDS_ALONE);
+        assert_int_equal(count_said(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_OWN), 1 - is_gone);
+        assert_true(is_gone == 0 || count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_ACK) == 0);
+        end();
+    }
+}
+
+static uint64_t count_used(void)
+{
+    struct space_engine_stats stats;
+
+    space_engine_stats(engine, &stats);
+    return stats.home_used;
+}
+
+static uint32_t last_term(void)
+{
+    uint32_t term = 0;
+
+    for (uint32_t n = 0; n < sent; n++) {
+        if (sends[n].wire.kind == SPACE_WIRE_TERM && sends[n].wire.event == SPACE_TERM_TERM) {
+            term = sends[n].wire.term;
+        }
+    }
+    return term;
+}
+
+/* Who asked for memory and is gone meanwhile is not told of it when it is there again, as another;
+ * nor is it kept for it. */
+static void who_comes_back_has_asked_for_nothing(void **state)
+{
+    struct space_wire links = {.kind = SPACE_WIRE_LINKS, .operands = {0, 1}};
+
+    (void)state;
+    begin();
+    say(1, links);
+    (void)space_engine_turn(engine, 1); /* a term begins: what is asked for waits */
+    say(1, (struct space_wire){.kind = SPACE_WIRE_ALLOC, .operands = {3 * BYTES, 77}});
+    assert_int_equal(count_used(), 3);
+    space_engine_down(engine, 1, 1);
+    meet(1);
+    links.operands[1] = 7;
+    say(1, links);
+    (void)space_engine_turn(engine, 1);
+    for (uint8_t seat = 1; seat <= 2; seat++) {
+        say_term(seat, SPACE_TERM_CLAIMED, last_term(), 0);
+    }
+    assert_true(space_engine_is_open(engine));
+    for (uint32_t n = 0; n < 4; n++) {
+        (void)space_engine_turn(engine, 1);
+    }
+    assert_int_equal(count_said(1, SPACE_WIRE_ANSWER, SPACE_WIRE_ALLOC), 0);
+    assert_int_equal(count_used(), 0);
+    end();
+}
+
+static struct space_op many[LIMIT_SPACE_PLACES];
+
+/* What there is no room for is BUSY, and nobody has heard of it. */
+static void what_is_too_much_is_not_begun(void **state)
+{
+    struct space_op read;
+    uint64_t block;
+
+    (void)state;
+    begin();
+    block = own();
+    (void)lock_of(block, SPACE_OP_LOCK_WRITE);
+    for (uint32_t n = 0; n < LIMIT_SPACE_PLACES; n++) {
+        many[n] = op_of(SPACE_OP_LOCK_WRITE, block);
+        many[n].deadline_us = 100;
+        assert_false(space_engine_begin(engine, &many[n], 1));
+    }
+    sent = 0;
+    read = op_of(SPACE_OP_READ, block + BYTES);
+    read.deadline_us = 100;
+    assert_true(space_engine_begin(engine, &read, 1));
+    assert_int_equal(read.status, NIGH_BUSY);
+    assert_int_equal(sent, 0);
+    (void)space_engine_turn(engine, 100);
+    assert_int_equal(many[0].status, NIGH_TIMEOUT);
+    assert_false(space_engine_begin(engine, &read, 1));
+    assert_int_equal(sent, 1);
+    end();
+}
+
+/* Blocks that somebody waits for, as many as may be: of a home that is not open yet. */
+static void fill_places(void)
+{
+    for (uint32_t n = 0; n < LIMIT_SPACE_PLACES; n++) {
+        many[n] = op_of(SPACE_OP_READ,
+                        space_address_of_life(1, n / 8 + 1, 8 * BYTES) + n % 8 * (uint64_t)BYTES);
+        assert_false(space_engine_begin(engine, &many[n], 1));
+    }
+}
+
+static void say_of(uint8_t seat, uint8_t event, uint64_t block, struct space_epoch epoch)
+{
+    say(seat, (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                                  .event = event,
+                                  .whom = SPACE_NOBODY,
+                                  .term = 1,
+                                  .address = block,
+                                  .epoch = epoch});
+}
+
+/* A block that is freed waits for who has it, also while there is no room for one that waits. */
+static void what_somebody_has_is_not_freed_for_want_of_room(void **state)
+{
+    struct space_op free;
+    uint64_t block;
+
+    (void)state;
+    begin();
+    block = allocate();
+    (void)lock_of(block, SPACE_OP_LOCK_READ);
+    free = op_of(SPACE_OP_FREE, block);
+    assert_false(space_engine_begin(engine, &free, 1));
+    (void)space_engine_turn(engine, 1);
+    space_engine_pause(engine, true, 1);
+    fill_places();
+    unlock(block, SPACE_HOLDS_TO_READ);
+    say_of(1, SPACE_HOME_ASK_READ, block, (struct space_epoch){1, 0});
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_CACHE, SPACE_CACHE_SHARE), 1);
+    space_engine_pause(engine, false, 1);
+    for (uint32_t n = 0; n < 4; n++) {
+        (void)space_engine_turn(engine, 1);
+    }
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_CACHE, SPACE_CACHE_INVALIDATE), 1);
+    assert_int_equal(free.operands[1], 0);
+    assert_int_equal(count_used(), 1);
+    for (uint32_t n = 0; n < LIMIT_SPACE_PLACES; n++) {
+        space_engine_give_up(engine, &many[n]);
+    }
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(free.operands[1], 0);
+    say_of(1, SPACE_HOME_ACK, block, sends[sent - 1].wire.epoch);
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(free.operands[1], 1);
+    assert_int_equal(free.status, NIGH_OK);
+    assert_int_equal(count_used(), 0);
+    end();
+}
+
 /* A block of seat 1 comes to be written. */
 static void give(uint64_t block)
 {
@@ -490,6 +670,10 @@ int main(void)
         cmocka_unit_test(what_waits_for_room_is_said_in_order),
         cmocka_unit_test(who_holds_waits_for_nobody),
         cmocka_unit_test(a_try_waits_no_longer_than_it_may),
+        cmocka_unit_test(nothing_is_owed_to_a_home_that_is_gone),
+        cmocka_unit_test(who_comes_back_has_asked_for_nothing),
+        cmocka_unit_test(what_is_too_much_is_not_begun),
+        cmocka_unit_test(what_somebody_has_is_not_freed_for_want_of_room),
         cmocka_unit_test(who_holds_leaves_frames_to_others),
     };
 

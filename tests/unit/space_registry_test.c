@@ -511,6 +511,18 @@ static void more_than_there_may_be_are_refused(void **state)
 
 /* ---- courses -------------------------------------------------------------- */
 
+/* Who may write maps the memory, and so reads it. */
+static void to_write_alone_is_no_right(void **state)
+{
+    (void)state;
+    for (uint32_t mode = 0; mode < 16; mode++) {
+        struct space_info info = info_of("rights");
+
+        info.mode = mode;
+        assert_int_equal(space_info_is_valid(&info), mode % 4 != 2 && mode / 4 != 2);
+    }
+}
+
 static void do_something(void)
 {
     static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
@@ -617,6 +629,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(without_a_lease_nothing_is_made, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_ask_ends_when_the_link_goes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(more_than_there_may_be_are_refused, set_up, tear_down),
+        cmocka_unit_test(to_write_alone_is_no_right),
         cmocka_unit_test_setup_teardown(courses_with_links_that_break_end_in_agreement, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_makes_no_sense_is_refused, set_up, tear_down),

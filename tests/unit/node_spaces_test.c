@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Spaces as sessions may ask for them (node/lane_space_sessions.c), of a lane that is alone: what
+ * is wrong is refused, numbers are their session's and of what they were made for, who has no right
+ * sees nothing, and a session leaves nothing; and what becomes of messages that no link takes. */
+#include "support/support.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/fd.h"
+#include "memory/session_space.h"
+#include "node/lane_spaces.h"
+#include "node_echo_store.h"
+#include "space/engine_internal.h"
+
+#define SLOTS   4u
+#define OFFSET  UINT64_C(65536)
+#define MOST    (UINT64_C(4) << 20)
+#define WAIT_MS 20000
+#define ALL     (SESSION_SPACE_READ | SESSION_SPACE_WRITE)
+
+static struct session_node_page page;
+static struct lane *lane;
+static struct lane_seat seats[SLOTS];
+static _Alignas(8) uint8_t memory[LIMIT_CALL_BYTES];
+static uint64_t now_us = 1000;
+
+/* Slots 0 and 1 are one user's, 2 one of the same group, 3 a stranger. */
+static int set_up(void **state)
+{
+    static const uint32_t uids[SLOTS] = {70, 70, 71, 72}, gids[SLOTS] = {7, 7, 7, 8};
+    struct lane_config config = {.lanes = 1,
+                                 .max_sessions = SLOTS,
+                                 .page = &page,
+                                 .space_memory_bytes = MOST,
+                                 .store = {.incarnation = 1}};
+
+    (void)state;
+    memset(&page, 0, sizeof(page));
+    assert_int_equal(lane_create(&config, &lane), NIGH_OK);
+    lane_store(lane)->pools = UINT64_MAX;
+    echo_leased = (struct echo_leased){.offset = OFFSET, .bytes = sizeof(memory), .at = memory};
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        seats[slot] = (struct lane_seat){.slot = slot,
+                                         .session_id = slot + 1,
+                                         .uid = uids[slot],
+                                         .gid = gids[slot],
+                                         .may_write = true,
+                                         .socket_fd = -1};
+        seats[slot].memory = mmap(NULL, session_memory_bytes(1), PROT_READ | PROT_WRITE,
+                                  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        assert_true(seats[slot].memory != MAP_FAILED);
+        assert_int_equal(lane_session_open(lane, &seats[slot]), NIGH_OK);
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    lane_destroy(lane);
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        munmap(seats[slot].memory, session_memory_bytes(1));
+    }
+    return 0;
+}
+
+static struct session_lane *ring_of(uint32_t slot)
+{
+    return session_lane_of(seats[slot].memory, 0);
+}
+
+static bool has_ended(uint32_t slot)
+{
+    (void)lane_turn(lane, ++now_us);
+    return atomic_load(&ring_of(slot)->cq_tail.value) == atomic_load(&ring_of(slot)->sq_tail.value);
+}
+
+static struct session_cqe ask(uint32_t slot, const struct session_sqe *sqe)
+{
+    struct session_lane *ring = ring_of(slot);
+    uint32_t tail = atomic_load(&ring->sq_tail.value);
+
+    atomic_store(&ring->cq_head.value, atomic_load(&ring->cq_tail.value));
+    ring->sq[tail % LIMIT_RING_ENTRIES] = *sqe;
+    atomic_store(&ring->sq_tail.value, tail + 1);
+    atomic_store(session_ready(ring, slot), 1);
+    assert_true(SUPPORT_WAIT(has_ended(slot), WAIT_MS));
+    return ring->cq[tail % LIMIT_RING_ENTRIES];
+}
+
+static struct session_sqe a_question(enum session_space_what what, uint64_t number,
+                                     uint64_t argument, uint64_t count)
+{
+    struct session_space_id id = {.number = number, .argument = argument};
+    struct session_sqe sqe = {.op = SESSION_OP_SPACE,
+                              .name_size = (uint16_t)what,
+                              .offset = OFFSET,
+                              .data_size = count,
+                              .argument = UINT64_MAX};
+
+    memcpy(sqe.id, &id, LIMIT_ID_BYTES);
+    return sqe;
+}
+
+static struct session_cqe ask_of(uint32_t slot, enum session_space_what what, const char *name,
+                                 uint64_t argument)
+{
+    struct session_sqe sqe = a_question(what, 0, argument, strlen(name));
+
+    memcpy(memory, name, strlen(name));
+    return ask(slot, &sqe);
+}
+
+static struct session_cqe ask_number(uint32_t slot, enum session_space_what what, uint64_t number)
+{
+    struct session_sqe sqe = a_question(what, number, 0, 0);
+
+    return ask(slot, &sqe);
+}
+
+static nigh_status make(uint32_t slot, const struct session_space_make *like, const void *name,
+                        size_t name_bytes)
+{
+    struct session_sqe sqe = a_question(SESSION_SPACE_CREATE, 0, 0, sizeof(*like) + name_bytes);
+
+    memcpy(memory, like, sizeof(*like));
+    memcpy(memory + sizeof(*like), name, name_bytes);
+    return ask(slot, &sqe).status;
+}
+
+static nigh_status create(uint32_t slot, const char *name, uint32_t group, uint32_t others)
+{
+    struct session_space_make like = {
+        .home_bytes = 8192, .group_rights = group, .other_rights = others};
+
+    return make(slot, &like, name, strlen(name));
+}
+
+/* Its number; *cache_file, if it is wanted. */
+static uint64_t open_space(uint32_t slot, const char *name, uint32_t rights, uint64_t *cache_file)
+{
+    struct session_cqe cqe = ask_of(slot, SESSION_SPACE_OPEN, name, rights);
+    struct session_space_opened opened;
+
+    assert_int_equal(cqe.status, NIGH_OK);
+    assert_int_equal(cqe.flags, SESSION_CQE_OPENED);
+    memcpy(&opened, memory, sizeof(opened));
+    if (cache_file != NULL) {
+        *cache_file = opened.cache_file;
+    }
+    return cqe.generation;
+}
+
+static nigh_status look_for_file(uint32_t slot, uint64_t number)
+{
+    int fd = -1;
+    nigh_status status = lane_space_file_open(lane, slot, number, &fd);
+
+    assert_int_equal(status == NIGH_OK, fd >= 0);
+    fd_close(&fd);
+    return status;
+}
+
+/* ---- what is refused ------------------------------------------------------ */
+
+static void what_is_wrong_is_refused(void **state)
+{
+    struct session_sqe sqe = a_question(SESSION_SPACE_LIST, 0, 0, 0);
+    struct session_sqe wrong;
+
+    (void)state;
+    assert_int_equal(ask(0, &sqe).status, NIGH_OK);
+    for (uint32_t what = 0; what < 70000; what += what < 20 ? 1 : 9973) {
+        wrong = sqe;
+        wrong.name_size = (uint16_t)what;
+        if (wrong.name_size == 0 || wrong.name_size >= SESSION_SPACE_WHATS) {
+            assert_int_equal(ask(0, &wrong).status, NIGH_INVALID);
+        }
+    }
+    wrong = sqe;
+    wrong.flags = 1;
+    assert_int_equal(ask(0, &wrong).status, NIGH_INVALID);
+    wrong = sqe;
+    wrong.meta_size = 1;
+    assert_int_equal(ask(0, &wrong).status, NIGH_INVALID);
+    wrong = sqe;
+    wrong.offset = OFFSET + 1000; /* the answer would not fit */
+    assert_int_equal(ask(0, &wrong).status, NIGH_INVALID);
+    wrong = sqe;
+    wrong.data_size = LIMIT_SPACE_NAME_BYTES + 1;
+    assert_int_equal(ask(0, &wrong).status, NIGH_INVALID);
+    wrong.data_size = LIMIT_CALL_BYTES + 1;
+    assert_int_equal(ask(0, &wrong).status, NIGH_INVALID);
+    assert_int_equal(create(0, "s", 0, 0), NIGH_OK);
+    assert_int_equal(ask_of(0, SESSION_SPACE_OPEN, "s", 0).status, NIGH_INVALID);
+    assert_int_equal(ask_of(0, SESSION_SPACE_OPEN, "s", 4).status, NIGH_INVALID);
+    assert_int_equal(ask_of(0, SESSION_SPACE_OPEN, "s", UINT64_MAX).status, NIGH_INVALID);
+    for (uint64_t number = 0; number < 2000; number++) {
+        assert_int_equal(ask_number(0, SESSION_SPACE_CLOSE, number).status, NIGH_INVALID);
+        assert_int_equal(ask_number(0, SESSION_SPACE_WINDOW_END, number).status, NIGH_INVALID);
+        assert_int_equal(look_for_file(0, number), NIGH_NOT_FOUND);
+    }
+}
+
+static void no_space_is_made_that_cannot_be(void **state)
+{
+    static const char longest[LIMIT_SPACE_NAME_BYTES + 1] =
+        "nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn";
+    struct session_space_make good = {.home_bytes = 8192}, like;
+
+    (void)state;
+    assert_int_equal(make(0, &good, "", 0), NIGH_INVALID);
+    assert_int_equal(make(0, &good, "a\0b", 3), NIGH_INVALID);
+    assert_int_equal(make(0, &good, longest, sizeof(longest)), NIGH_INVALID);
+    assert_int_equal(make(0, &good, longest, sizeof(longest) - 1), NIGH_OK);
+    for (uint32_t rights = 0; rights < 4; rights++) {
+        like = good;
+        like.group_rights = rights;
+        assert_int_equal(make(0, &like, (const char[]){(char)('g' + rights)}, 1),
+                         rights == SESSION_SPACE_WRITE ? NIGH_INVALID : NIGH_OK);
+        like = good;
+        like.other_rights = rights;
+        assert_int_equal(make(0, &like, (const char[]){(char)('o' + rights)}, 1),
+                         rights == SESSION_SPACE_WRITE ? NIGH_INVALID : NIGH_OK);
+    }
+    like = good;
+    like.group_rights = 4;
+    assert_int_equal(make(0, &like, "x", 1), NIGH_INVALID);
+    like = good;
+    like.durability = SESSION_SPACE_DURABLE_SYNC + 1;
+    assert_int_equal(make(0, &like, "x", 1), NIGH_INVALID);
+    for (uint32_t bytes = 1; bytes < 16384; bytes += bytes < 70 ? 1 : 1021) {
+        like = good;
+        like.block_bytes = bytes;
+        assert_int_equal(make(0, &like, "x", 1), bytes == 64 ? NIGH_OK : NIGH_INVALID);
+    }
+    like = good;
+    like.home_bytes = UINT64_MAX - 511;
+    assert_int_equal(make(0, &like, "y", 1), NIGH_INVALID);
+    like.home_bytes = 2 * MOST;
+    assert_int_equal(make(0, &like, "y", 1), NIGH_OUT_OF_MEMORY);
+    assert_int_equal(make(0, &good, "x", 1), NIGH_EXISTS);
+}
+
+/* ---- who may what --------------------------------------------------------- */
+
+static uint32_t listed(uint32_t slot)
+{
+    struct session_space_page spaces;
+
+    assert_int_equal(ask_of(slot, SESSION_SPACE_LIST, "", 0).status, NIGH_OK);
+    memcpy(&spaces, memory, sizeof(spaces));
+    return spaces.count;
+}
+
+static void who_has_no_right_does_not_see(void **state)
+{
+    (void)state;
+    assert_int_equal(create(0, "own", 0, 0), NIGH_OK);
+    assert_int_equal(create(0, "group", SESSION_SPACE_READ, 0), NIGH_OK);
+    assert_int_equal(create(0, "others", 0, ALL), NIGH_OK);
+    assert_int_equal(listed(0), 3);
+    assert_int_equal(listed(1), 3);
+    assert_int_equal(listed(2), 2);
+    assert_int_equal(listed(3), 1);
+    assert_int_equal(ask_of(1, SESSION_SPACE_STAT, "own", 0).status, NIGH_OK);
+    assert_int_equal(ask_of(2, SESSION_SPACE_STAT, "own", 0).status, NIGH_DENIED);
+    assert_int_equal(ask_of(2, SESSION_SPACE_STAT, "group", 0).status, NIGH_OK);
+    assert_int_equal(ask_of(3, SESSION_SPACE_STAT, "group", 0).status, NIGH_DENIED);
+    for (uint64_t rights = 1; rights <= ALL; rights++) {
+        assert_int_equal(ask_of(2, SESSION_SPACE_OPEN, "own", rights).status, NIGH_DENIED);
+        assert_int_equal(ask_of(2, SESSION_SPACE_OPEN, "group", rights).status,
+                         rights == SESSION_SPACE_READ ? NIGH_OK : NIGH_DENIED);
+        assert_int_equal(ask_of(3, SESSION_SPACE_OPEN, "others", rights).status, NIGH_OK);
+    }
+    assert_int_equal(ask_of(3, SESSION_SPACE_DELETE, "others", 0).status, NIGH_DENIED);
+    assert_int_equal(ask_of(1, SESSION_SPACE_DELETE, "others", 0).status, NIGH_OK);
+    assert_int_equal(ask_of(1, SESSION_SPACE_DELETE, "others", 0).status, NIGH_NOT_FOUND);
+}
+
+/* ---- numbers -------------------------------------------------------------- */
+
+static void a_number_is_of_what_it_was_made_for(void **state)
+{
+    uint64_t number, again, file, other;
+
+    (void)state;
+    assert_int_equal(create(0, "s", 0, ALL), NIGH_OK);
+    number = open_space(0, "s", SESSION_SPACE_READ, &file);
+    assert_int_equal(open_space(0, "s", ALL, &other), number);
+    assert_int_equal(other, file);
+    assert_int_equal(look_for_file(0, file), NIGH_OK);
+    assert_int_equal(look_for_file(1, file), NIGH_NOT_FOUND);
+    assert_int_equal(ask_number(1, SESSION_SPACE_CLOSE, number).status, NIGH_INVALID);
+    assert_int_equal(ask_number(0, SESSION_SPACE_CLOSE, number).status, NIGH_OK);
+    assert_int_equal(look_for_file(0, file), NIGH_OK);
+    assert_int_equal(ask_number(0, SESSION_SPACE_CLOSE, number).status, NIGH_OK);
+    assert_int_equal(ask_number(0, SESSION_SPACE_CLOSE, number).status, NIGH_INVALID);
+    assert_int_equal(look_for_file(0, file), NIGH_NOT_FOUND);
+    again = open_space(0, "s", ALL, &other);
+    assert_true(again != number && other != file);
+    assert_int_equal(look_for_file(0, file), NIGH_NOT_FOUND);
+    assert_int_equal(ask_number(0, SESSION_SPACE_CLOSE, number).status, NIGH_INVALID);
+    file = other;
+    assert_int_equal(ask_of(0, SESSION_SPACE_DELETE, "s", 0).status, NIGH_OK);
+    assert_int_equal(create(0, "s", 0, 0), NIGH_OK);
+    assert_int_equal(look_for_file(0, file), NIGH_NOT_FOUND);
+    number = open_space(0, "s", ALL, &other);
+    assert_true(number != again && other != file);
+    assert_int_equal(look_for_file(0, other), NIGH_OK);
+}
+
+static void a_session_has_so_many_windows_and_leaves_none(void **state)
+{
+    uint64_t numbers[LIMIT_SESSION_WINDOWS];
+    nigh_node_stats stats = {0};
+
+    (void)state;
+    for (uint32_t n = 0; n < LIMIT_SESSION_WINDOWS; n++) {
+        struct session_cqe cqe = ask_number(0, SESSION_SPACE_WINDOW, 0);
+
+        assert_int_equal(cqe.status, NIGH_OK);
+        assert_int_equal(cqe.flags, SESSION_CQE_MAPPED);
+        numbers[n] = cqe.generation;
+        assert_int_equal(look_for_file(0, numbers[n]), NIGH_OK);
+        assert_int_equal(look_for_file(1, numbers[n]), NIGH_NOT_FOUND);
+    }
+    assert_int_equal(ask_number(0, SESSION_SPACE_WINDOW, 0).status, NIGH_LIMIT);
+    assert_int_equal(ask_number(1, SESSION_SPACE_WINDOW_END, numbers[3]).status, NIGH_INVALID);
+    assert_int_equal(ask_number(0, SESSION_SPACE_WINDOW_END, numbers[3]).status, NIGH_OK);
+    assert_int_equal(ask_number(0, SESSION_SPACE_WINDOW_END, numbers[3]).status, NIGH_INVALID);
+    assert_true(ask_number(0, SESSION_SPACE_WINDOW, 0).generation != numbers[3]);
+    lane_spaces_count(lane, &stats);
+    assert_int_equal(stats.space_windows, LIMIT_SESSION_WINDOWS);
+    lane_spaces_forget(lane, 0, true);
+    stats = (nigh_node_stats){0};
+    lane_spaces_count(lane, &stats);
+    assert_int_equal(stats.space_windows, 0);
+    assert_int_equal(look_for_file(0, numbers[5]), NIGH_NOT_FOUND);
+}
+
+/* ---- links ---------------------------------------------------------------- */
+
+/* Of a link that is to be broken, or is not there, a message stays the engine's, which ends it with
+ * the link; one that the lane took would have no end. */
+static void what_no_link_takes_stays_the_engines(void **state)
+{
+    struct space_send send = {.seat = 3, .wants_end = true, .cookie = 3};
+    struct lane_spaces *at = lane->spaces;
+    static char link[4096];
+    struct space_here *here;
+
+    (void)state;
+    assert_int_equal(create(0, "s", 0, 0), NIGH_OK);
+    here = container_of(list_first(&at->here), struct space_here, link);
+    assert_false(here->engine->config.shell.send(here, &send));
+    at->links[3] = (struct link *)(void *)link;
+    lane_spaces_cut(at, 3, NIGH_PROTOCOL);
+    assert_false(here->engine->config.shell.send(here, &send));
+    assert_int_equal(here->under_way, 0);
+    at->links[3] = NULL;
+    at->is_ending = true; /* there are no links any more, nor ends: the engine goes as it is */
+    assert_true(here->engine->config.shell.send(here, &send));
+    at->is_ending = false;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(what_is_wrong_is_refused, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(no_space_is_made_that_cannot_be, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_has_no_right_does_not_see, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_number_is_of_what_it_was_made_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_session_has_so_many_windows_and_leaves_none, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_no_link_takes_stays_the_engines, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
