@@ -62,7 +62,7 @@ else
 $(error SANITIZE=$(SANITIZE): there is SANITIZE=address, for test-rdma)
 endif
 
-.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-rpc bench-region bench-region-copies bench-region-many bench-region-moves bench-region-qos bench-space-view bench-apps bench-collect bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt install clean help
+.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-rpc bench-region bench-region-copies bench-region-many bench-region-moves bench-region-qos bench-space bench-space-view bench-apps bench-collect bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt install clean help
 
 all: ## build the programs and libraries in build/release
 	@tools/setup build
@@ -204,6 +204,15 @@ bench-region-qos: ## measure reads of 64 bytes of high priority while clients of
 	@mkdir -p build/bench
 	@build/bench-release/bench/bench-region-qos build/bench/region-qos.json $(ROUNDS)
 	@bench/region-qos-plot build/bench/region-qos.json build/bench/region-qos.svg
+
+bench-space: ## measure reads, writes, atomics and locks of spaces against a seqlock, calls, a mutex and MPI, and GAM's axes, ROUNDS=15: build/bench/space.json
+	@echo "bench-space: one or two minutes on a quiet machine, beside the build; and 2 GiB of memory"
+	@tools/setup build bench
+	@tools/configure build/bench-release $(RELEASE) -Dtests=false -Dbench=true
+	@$(COMPILE) build/bench-release bench/bench-space bench/bench-region-mpi src/daemon/nighd
+	@mkdir -p build/bench
+	@build/bench-release/bench/bench-space build/bench-release/src/daemon/nighd \
+		build/bench-release/bench/bench-region-mpi build/bench/space.json $(ROUNDS)
 
 bench-space-view: ## measure what a client pays for bytes of a space that are here, and how often they are, ROUNDS=25: build/bench/space-view.json
 	@echo "bench-space-view: half a minute on a quiet machine, beside the build"

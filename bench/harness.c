@@ -374,6 +374,10 @@ void bench_node_start(struct bench_node *node, const struct bench_node_options *
         arguments[n++] = "--transfer";
         arguments[n++] = options->transfer;
     }
+    if (options->spaces != NULL) {
+        arguments[n++] = "--space-memory";
+        arguments[n++] = options->spaces;
+    }
     arguments[n] = NULL;
     node->pid = bench_spawn(arguments, options->core);
     close(ready_pipe[1]);

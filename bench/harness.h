@@ -104,6 +104,7 @@ struct bench_node_options {
     const char *key_path;
     const char *fabric;   /* NULL: default */
     const char *transfer; /* a word of --transfer; NULL: default */
+    const char *spaces;   /* --space-memory; NULL: none */
 };
 
 /* A port of the loopback that nobody has now. */

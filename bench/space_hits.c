@@ -11,6 +11,7 @@
 #include "base/random.h"
 #include "memory/space_window.h"
 #include "space/frames.h"
+#include "space_lru.h"
 
 #define BLOCKS      20000u
 #define BLOCK_BYTES 64u
@@ -19,66 +20,6 @@
 #define HOMES       4u
 #define NONE        UINT32_MAX
 #define ALPHA       0.99 /* as YCSB has it */
-
-/* ---- exact LRU: a list of blocks, the last one read first ------------------ */
-
-struct lru {
-    uint32_t *next, *last; /* by block; that behind the blocks is the list's ends */
-    bool *is_in;
-    uint32_t blocks, used, room;
-};
-
-static void lru_out(struct lru *lru, uint32_t block)
-{
-    lru->next[lru->last[block]] = lru->next[block];
-    lru->last[lru->next[block]] = lru->last[block];
-}
-
-static void lru_in(struct lru *lru, uint32_t block)
-{
-    uint32_t ends = lru->blocks;
-
-    lru->next[block] = lru->next[ends];
-    lru->last[block] = ends;
-    lru->last[lru->next[ends]] = block;
-    lru->next[ends] = block;
-}
-
-static bool lru_read(struct lru *lru, uint32_t block)
-{
-    bool hit = lru->is_in[block];
-
-    if (hit) {
-        lru_out(lru, block);
-    } else if (lru->used == lru->room) {
-        uint32_t victim = lru->last[lru->blocks];
-
-        lru_out(lru, victim);
-        lru->is_in[victim] = false;
-    } else {
-        lru->used++;
-    }
-    lru_in(lru, block);
-    lru->is_in[block] = true;
-    return hit;
-}
-
-static void lru_begin(struct lru *lru, uint32_t blocks, uint32_t room)
-{
-    *lru = (struct lru){.blocks = blocks, .room = room};
-    lru->next = malloc((blocks + 1) * sizeof *lru->next);
-    lru->last = malloc((blocks + 1) * sizeof *lru->last);
-    lru->is_in = calloc(blocks + 1, sizeof *lru->is_in);
-    NIGH_ASSERT(lru->next != NULL && lru->last != NULL && lru->is_in != NULL);
-    lru->next[blocks] = lru->last[blocks] = blocks;
-}
-
-static void lru_end(struct lru *lru)
-{
-    free(lru->next);
-    free(lru->last);
-    free(lru->is_in);
-}
 
 /* ---- frames as a node has them --------------------------------------------- */
 
@@ -247,7 +188,7 @@ void hits_replay(const struct hits_trace *trace, struct hits_result *result)
     for (uint32_t n = 0; n < READS; n++) {
         uint32_t thread = (uint32_t)random_below(&walk.random, THREADS);
         uint32_t block = step(&walk, thread);
-        bool here = node_read(node, thread, address_of(block)), there = lru_read(&lru, block);
+        bool here = node_read(node, thread, address_of(block)), there = lru_use(&lru, block);
 
         if (n >= READS / 4) {
             counted++;

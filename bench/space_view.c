@@ -21,6 +21,7 @@
 #include "memory/space_window.h"
 #include "space/frames.h"
 #include "space_hits.h"
+#include "space_plain.h"
 
 #define BLOCK_BYTES 512u
 #define SHIFT       9u
@@ -33,6 +34,7 @@
 #define FLOOD       2000000u                          /* writes that another core applies */
 #define TURNS       2000u                             /* full fences that wait for the lane */
 
+static struct space_plain plain;
 static struct space_frames frames;
 static struct space_mapped space;
 static struct space_producer producer;
@@ -43,59 +45,11 @@ static uint32_t order[2][READS]; /* hot, all */
 static int rounds = ROUNDS;
 static volatile uint64_t sink;
 
-/* ---- a plain seqlock: its blocks, and a table of where they are ------------ */
-
-struct plain_block {
-    _Atomic uint64_t sequence;
-    uint64_t reserved[7];
-    _Atomic uint64_t words[BLOCK_BYTES / 8];
-};
-
-struct plain_slot {
-    _Atomic uint64_t key;
-    _Atomic uint64_t index;
-};
-
-#define PLAIN_SLOTS (1u << 18)
-
-static struct plain_block *plain;
-static struct plain_slot *slots;
-
-static inline uint64_t plain_read(struct plain_block *block, uint32_t offset)
-{
-    uint64_t before, value;
-
-    do {
-        before = atomic_load_explicit(&block->sequence, memory_order_acquire);
-        value = atomic_load_explicit(&block->words[offset / 8], memory_order_relaxed);
-        atomic_thread_fence(memory_order_acquire);
-    } while ((before & 1) != 0 ||
-             atomic_load_explicit(&block->sequence, memory_order_relaxed) != before);
-    return value;
-}
-
-static inline uint64_t slot_of(uint64_t address)
-{
-    return ((address >> SHIFT) * SPACE_SPREAD) >> (64 - 18);
-}
-
-static inline uint64_t plain_find_and_read(uint64_t address)
-{
-    uint64_t at = slot_of(address), key = address >> SHIFT;
-
-    while (atomic_load_explicit(&slots[at].key, memory_order_relaxed) != key) {
-        at = (at + 1) % PLAIN_SLOTS;
-    }
-    return plain_read(&plain[atomic_load_explicit(&slots[at].index, memory_order_relaxed)],
-                      (uint32_t)address % BLOCK_BYTES);
-}
-
 /* ---- set-up ---------------------------------------------------------------- */
 
 static void fill(uint32_t n, uint64_t address)
 {
     uint64_t words[BLOCK_BYTES / 8];
-    uint64_t at = slot_of(address);
     uint32_t frame = space_frames_take(&frames, address);
 
     for (uint32_t k = 0; k < BLOCK_BYTES / 8; k++) {
@@ -106,12 +60,7 @@ static void fill(uint32_t n, uint64_t address)
     }
     space_bytes_store(space_frames_bytes(&frames, frame), 0, words, sizeof words);
     space_word_show(space_frames_word(&frames, frame));
-    memcpy(plain[n].words, words, sizeof words);
-    while (slots[at].key != 0) {
-        at = (at + 1) % PLAIN_SLOTS;
-    }
-    slots[at].index = n;
-    slots[at].key = address >> SHIFT;
+    space_plain_fill(&plain, n, address, n);
 }
 
 static void set_up(void)
@@ -124,8 +73,7 @@ static void set_up(void)
     bench_check(space_frames_init(&frames, &view), "frames");
     space = (struct space_mapped){.cache = view, .home = {.shift = SHIFT}, .number = 1};
     window = bench_memory_create(sizeof *window);
-    plain = bench_memory_create(MANY * sizeof *plain);
-    slots = bench_memory_create(PLAIN_SLOTS * sizeof *slots);
+    space_plain_create(&plain, MANY);
     space_producer_init(&producer, window);
     space_consumer_init(&consumer, window);
     random_init(&random, 1);
@@ -165,7 +113,7 @@ static double time_plain(uint32_t which)
     uint64_t begin = bench_now_ns(), sum = 0;
 
     for (uint32_t n = 0; n < READS; n++) {
-        sum += plain_find_and_read(addresses[order[which][n]] + n % 64 * 8);
+        sum += space_plain_find_and_read(&plain, addresses[order[which][n]] + n % 64 * 8);
     }
     sink = sum;
     return (double)(bench_now_ns() - begin) / READS;
@@ -176,7 +124,7 @@ static double time_known(uint32_t which)
     uint64_t begin = bench_now_ns(), sum = 0;
 
     for (uint32_t n = 0; n < READS; n++) {
-        sum += plain_read(&plain[order[which][n]], n % 64 * 8);
+        sum += space_plain_read(&plain.blocks[order[which][n]], n % 64 * 8);
     }
     sink = sum;
     return (double)(bench_now_ns() - begin) / READS;
@@ -203,7 +151,8 @@ static double time_plain_chain(uint32_t which)
     uint64_t begin = bench_now_ns(), value = 0;
 
     for (uint32_t n = 0; n < READS; n++) {
-        value = plain_find_and_read(addresses[order[which][(n + value) % READS]] + n % 64 * 8);
+        value = space_plain_find_and_read(&plain, addresses[order[which][(n + value) % READS]] +
+                                                      n % 64 * 8);
     }
     sink = value;
     return (double)(bench_now_ns() - begin) / READS;
@@ -215,7 +164,7 @@ static double time_memcpy(uint32_t which)
     uint8_t block[BLOCK_BYTES];
 
     for (uint32_t n = 0; n < READS / 8; n++) {
-        memcpy(block, (const void *)plain[order[which][n]].words, sizeof block);
+        memcpy(block, (const void *)plain.blocks[order[which][n]].words, sizeof block);
         __asm__ volatile("" ::"r"(block) : "memory");
         sum += block[n % BLOCK_BYTES];
     }
@@ -316,13 +265,7 @@ static double time_plain_write(uint32_t which)
     uint64_t begin = bench_now_ns();
 
     for (uint32_t n = 0; n < READS; n++) {
-        struct plain_block *block = &plain[order[which][n]];
-        uint64_t sequence = atomic_load_explicit(&block->sequence, memory_order_relaxed);
-
-        atomic_store_explicit(&block->sequence, sequence + 1, memory_order_relaxed);
-        atomic_thread_fence(memory_order_release);
-        atomic_store_explicit(&block->words[n % 64], order[which][n], memory_order_relaxed);
-        atomic_store_explicit(&block->sequence, sequence + 2, memory_order_release);
+        space_plain_write(&plain.blocks[order[which][n]], n % 64 * 8, order[which][n]);
     }
     return (double)(bench_now_ns() - begin) / READS;
 }

@@ -272,12 +272,15 @@ static int run_wanted(struct cli *cli, const char *what, const struct bench *ben
     if (strcmp(what, "region") == 0 && !has_rpc && !has_transfer) {
         return bench_region(cli, &region);
     }
+    if (strcmp(what, "space") == 0 && !has_rpc && !has_transfer && bench->size == 0) {
+        return bench_space(cli, bench->node);
+    }
     if (strcmp(what, "objects") == 0 && !has_rpc && !has_transfer && !has_place) {
         return bench_objects(cli);
     }
     return cli_usage(cli, "bench takes what to measure: objects, transfer [--offer|--withdraw], "
-                          "rpc [--serve|--node RANK] [--at-once N] [--size SIZE], or "
-                          "region [--node RANK] [--size SIZE]");
+                          "rpc [--serve|--node RANK] [--at-once N] [--size SIZE], "
+                          "region [--node RANK] [--size SIZE], or space [--node RANK]");
 }
 
 int cli_bench(struct cli *cli, int argc, char **argv)

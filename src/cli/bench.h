@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `nigh bench` measures besides objects of its own node (bench.c, bench_transfer.c,
- * bench_rpc.c, bench_region.c). */
+ * bench_rpc.c, bench_region.c, bench_space.c). */
 #ifndef CLI_BENCH_H
 #define CLI_BENCH_H
 
@@ -38,15 +38,21 @@ struct bench_region {
 
 int bench_region(struct cli *cli, const struct bench_region *wanted);
 
-/* Its regions (bench_left.c). */
+/* Of a space whose home is there; NULL: here. */
+int bench_space(struct cli *cli, const char *node);
+
+/* What these make is called so (bench_left.c). */
 #define BENCH_REGION_PREFIX "nigh-bench-"
 #define BENCH_REGION_NAME   65 /* with a 0 at its end */
+#define BENCH_SPACE_NAME    48 /* likewise */
 
 /* What the one of this process is called. */
 nigh_status bench_region_name(char name[BENCH_REGION_NAME]);
+nigh_status bench_space_name(char name[BENCH_SPACE_NAME]);
 
 /* Frees what runs of the same user on this machine have left, whose processes have ended, as far as
  * there is time for it: what is left then is for the next run. */
 void bench_remove_left(nigh_client *client, uint64_t timeout_us);
+void bench_remove_left_spaces(nigh_client *client, uint64_t timeout_us);
 
 #endif

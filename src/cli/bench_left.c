@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names of regions that a run of `nigh bench region` makes, and what runs have left that were
- * killed. A name says whose it is: which machine (as it was booted), which namespaces of pids and
- * of times, which process of these, and when that began. So a later run there, of the same user,
- * can tell that nobody frees it any more; of another machine's processes it can tell nothing, and
- * leaves theirs.
+ * Names of what a run of `nigh bench region` or `nigh bench space` makes, and what runs have left
+ * that were killed. A name says whose it is: which machine (as it was booted), which namespaces of
+ * pids and of times, which process of these, and when that began. So a later run there, of the same
+ * user, can tell that nobody frees it any more; of another machine's processes it can tell nothing,
+ * and leaves theirs.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -18,15 +18,22 @@
 
 #include "base/clock.h"
 #include "cli/bench.h"
+#include "nigh/space.h"
 
 enum {
-    PREFIX_BYTES = sizeof BENCH_REGION_PREFIX - 1 + 16 + 1, /* with the machine and its dash */
+    REGION_DIGITS = 16, /* of the machine; names of spaces have less room */
+    SPACE_DIGITS = 8,
+    PREFIX_BYTES = sizeof BENCH_REGION_PREFIX - 1 + REGION_DIGITS + 1, /* with its dash */
+    SPACE_PREFIX_BYTES = sizeof BENCH_REGION_PREFIX - 1 + SPACE_DIGITS + 1,
     PAGE_ENTRIES = 128
 };
 
 _Static_assert(PREFIX_BYTES + 10 + 1 + 20 < BENCH_REGION_NAME &&
                    BENCH_REGION_NAME - 1 <= NIGH_REGION_NAME_BYTES,
                "a pid and a time fit, and all of it is a region's name");
+_Static_assert(SPACE_PREFIX_BYTES + 7 + 1 + 19 < BENCH_SPACE_NAME &&
+                   BENCH_SPACE_NAME - 1 <= NIGH_SPACE_NAME_BYTES,
+               "the largest pid and a time fit, and all of it is a space's name");
 
 /* The first line of a file. */
 static bool read_line(const char *path, char *line, int line_bytes)
@@ -58,9 +65,9 @@ static bool read_start(const char *which, long pid, uint64_t *start)
 }
 
 /* What names of this machine's processes begin with. */
-static bool tell_prefix(char prefix[PREFIX_BYTES + 1])
+static bool tell_prefix(char prefix[PREFIX_BYTES + 1], int digits)
 {
-    char boot[64], text[192];
+    char boot[64], text[192], machine_id[REGION_DIGITS + 1];
     struct stat space, times = {.st_ino = 0};
     struct utsname machine;
     nigh_id id;
@@ -75,31 +82,40 @@ static bool tell_prefix(char prefix[PREFIX_BYTES + 1])
     if (nigh_id_from_name(text, &id) != NIGH_OK) {
         return false;
     }
-    (void)snprintf(prefix, PREFIX_BYTES + 1,
-                   BENCH_REGION_PREFIX "%02x%02x%02x%02x%02x%02x%02x%02x-", id.bytes[0],
-                   id.bytes[1], id.bytes[2], id.bytes[3], id.bytes[4], id.bytes[5], id.bytes[6],
-                   id.bytes[7]);
+    for (int n = 0; n < REGION_DIGITS / 2; n++) {
+        (void)snprintf(machine_id + 2 * n, 3, "%02x", id.bytes[n]);
+    }
+    (void)snprintf(prefix, PREFIX_BYTES + 1, BENCH_REGION_PREFIX "%.*s-", digits, machine_id);
     return true;
 }
 
-nigh_status bench_region_name(char name[BENCH_REGION_NAME])
+static nigh_status make_name(char *name, size_t room, int digits)
 {
     char prefix[PREFIX_BYTES + 1];
     nigh_status status;
     uint64_t start;
     nigh_id id;
 
-    if (tell_prefix(prefix) && read_start("self", getpid(), &start)) {
-        (void)snprintf(name, BENCH_REGION_NAME, "%s%ld-%" PRIu64, prefix, (long)getpid(), start);
+    if (tell_prefix(prefix, digits) && read_start("self", getpid(), &start)) {
+        (void)snprintf(name, room, "%s%ld-%" PRIu64, prefix, (long)getpid(), start);
         return NIGH_OK;
     }
     status = nigh_id_random(&id); /* without /proc: nobody's, for a later run */
     if (status == NIGH_OK) {
-        (void)snprintf(name, BENCH_REGION_NAME, BENCH_REGION_PREFIX "%02x%02x%02x%02x%02x%02x",
-                       id.bytes[0], id.bytes[1], id.bytes[2], id.bytes[3], id.bytes[4],
-                       id.bytes[5]);
+        (void)snprintf(name, room, BENCH_REGION_PREFIX "%02x%02x%02x%02x%02x%02x", id.bytes[0],
+                       id.bytes[1], id.bytes[2], id.bytes[3], id.bytes[4], id.bytes[5]);
     }
     return status;
+}
+
+nigh_status bench_region_name(char name[BENCH_REGION_NAME])
+{
+    return make_name(name, BENCH_REGION_NAME, REGION_DIGITS);
+}
+
+nigh_status bench_space_name(char name[BENCH_SPACE_NAME])
+{
+    return make_name(name, BENCH_SPACE_NAME, SPACE_DIGITS);
 }
 
 /* Whether the process that is meant has ended: what cannot be told is no. */
@@ -161,7 +177,7 @@ void bench_remove_left(nigh_client *client, uint64_t timeout_us)
     uint32_t more = 1;
     size_t count;
 
-    if (!tell_prefix(prefix)) {
+    if (!tell_prefix(prefix, REGION_DIGITS)) {
         return;
     }
     memcpy(after, prefix, sizeof prefix);
@@ -175,5 +191,26 @@ void bench_remove_left(nigh_client *client, uint64_t timeout_us)
             return;
         }
         memcpy(after, entries[count - 1].name, sizeof after);
+    }
+}
+
+/* There are few of them: one page has all. */
+void bench_remove_left_spaces(nigh_client *client, uint64_t timeout_us)
+{
+    nigh_space_info infos[PAGE_ENTRIES] = {{.struct_size = sizeof infos[0]}};
+    uint64_t deadline_us = clock_deadline_us(clock_now_us(&clock_monotonic), timeout_us);
+    char prefix[PREFIX_BYTES + 1];
+    uint32_t more;
+    size_t count;
+
+    if (!tell_prefix(prefix, SPACE_DIGITS) ||
+        nigh_space_list(client, prefix, infos, PAGE_ENTRIES, left_us(deadline_us), &count, &more) !=
+            NIGH_OK) {
+        return;
+    }
+    for (size_t n = 0; n < count && strncmp(infos[n].name, prefix, SPACE_PREFIX_BYTES) == 0; n++) {
+        if (infos[n].uid == geteuid() && has_ended(infos[n].name + SPACE_PREFIX_BYTES)) {
+            (void)nigh_space_delete(client, infos[n].name, left_us(deadline_us));
+        }
     }
 }

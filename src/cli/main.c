@@ -103,7 +103,7 @@ const struct cli_verb cli_verbs[] = {
      "Exit code 0: nothing is bad; 1: a finding is bad; 4: none is, but no node answers.\n",
      cli_doctor},
     {"bench", "WHAT",
-     "Measure objects, transfer, rpc or region: puts, gets, calls, here or elsewhere.",
+     "Measure objects, transfer, rpc, region or space: puts, gets, calls, here or elsewhere.",
      "objects takes some seconds, and at most 4 MiB of the node's memory at a time; transfer needs "
      "a cluster,\nsome 180 MiB of the memory of the node that offers, 64 MiB of the other, and "
      "some seconds.\nWhat they put is deleted at the end.\n"
@@ -111,11 +111,13 @@ const struct cli_verb cli_verbs[] = {
      "five at most,\nand is printed when it is there; with --timeout they share that time.\n"
      "region takes some seconds, and somewhat more than a MiB of what the node that is measured "
      "has for regions:\nit makes one there, and frees it at the end.\n"
+     "space takes some seconds, and 3 MiB of what each node has for spaces (nighd --space-memory): "
+     "it makes\none, and deletes it at the end.\n"
      "  -o, --offer          transfer: put what 'nigh bench transfer' at another node will get\n"
      "  -w, --withdraw       transfer: delete what was offered and not taken\n"
      "  -n, --node RANK|NAME rpc: call 'nigh bench rpc --serve' at that node (default: a server "
      "of its own, here)\n"
-     "                       region: where its bytes lie (default: here)\n"
+     "                       region, space: where its bytes lie (default: here)\n"
      "  -S, --serve          rpc: answer such calls until interrupted, or for --timeout\n"
      "  -a, --at-once N      rpc: calls under way (default: 1, and then 64)\n"
      "  -z, --size SIZE      rpc: of request and reply (default: 64)\n"

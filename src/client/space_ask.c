@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Waiting for the lane that carries out what a thread's window says: it spins a little, then sleeps
- * on the window's word. A node that dies wakes nobody there: who sleeps looks now and then.
+ * on the window's word. A node that dies wakes nobody there: who sleeps looks now and then. Of an
+ * embedded node the lane is driven by who waits, instead.
  */
 #include "client/space.h"
 
@@ -11,21 +12,26 @@
 #include "client/error.h"
 #include "client/socket.h"
 
-#define TURNS_A_LOOK 64 /* turns of the spin between looks at the clock */
+#define TURNS_A_LOOK  64 /* turns of the spin between looks at the clock */
+#define TURNS_A_CLOCK 8  /* the same where a turn drives the lane */
+#define WINDOWS_LANE  0  /* that carries out what all windows say */
 
 /* ---- waiting -------------------------------------------------------------- */
 
+/* A guest that drives an embedded node's lane looks itself, as ring_bells has it. */
 void window_ring(nigh_client *client, const struct client_window *window)
 {
+    const _Atomic uint32_t *asleep = &client->node_page->lane[WINDOWS_LANE].asleep;
     const uint64_t one = 1;
 
-    if (!space_producer_must_ring(&client->node_page->lane[0].asleep)) {
+    if (!space_producer_must_ring(asleep) ||
+        (client->driver != NULL && shared_load_relaxed(asleep) == SESSION_ASLEEP_HAS_GUEST)) {
         return;
     }
     /* Who comes back to a node closes the doorbell under the lock. */
     client_lock(client);
     if (window->connection == atomic_load_explicit(&client->connections, memory_order_relaxed)) {
-        (void)!write(client->lane[0].doorbell, &one, sizeof(one));
+        (void)!write(client->lane[WINDOWS_LANE].doorbell, &one, sizeof(one));
     }
     client_unlock(client);
 }
@@ -49,16 +55,45 @@ static void look_at_socket(nigh_client *client)
     client_unlock(client);
 }
 
+/* Does the work of an embedded node's lane. `stays`: it comes again at once; else the lane's thread
+ * is to have it, also where another guest is at it now, which may have looked already. */
+static void drive(nigh_client *client, const struct client_window *window, uint64_t now_us,
+                  bool stays)
+{
+    const struct session_driver *driver = client->driver;
+
+    if (driver != NULL && !driver->drive(driver->context, WINDOWS_LANE, now_us, stays) && !stays) {
+        window_ring(client, window);
+    }
+}
+
+/* A turn of the spin. False: the clock is to be looked at. */
+static bool spin(nigh_client *client, const struct client_window *window, uint32_t turn,
+                 uint64_t now_us)
+{
+    if (turn % (client->driver != NULL ? TURNS_A_CLOCK : TURNS_A_LOOK) == 0) {
+        return false;
+    }
+    if (client->driver != NULL) {
+        drive(client, window, now_us, true);
+    } else {
+        client_relax();
+    }
+    return true;
+}
+
 nigh_status window_wait(nigh_space *space, struct client_window *window, window_until *until,
                         uint64_t number, uint64_t deadline_us)
 {
+    nigh_client *client = space->client;
     uint64_t spin_end_us = 0;
     uint64_t now_us = 0;
 
-    window_ring(space->client, window);
+    if (client->driver == NULL) {
+        window_ring(client, window);
+    }
     for (uint32_t turn = 0; !until(window, number); turn++) {
-        if (turn % TURNS_A_LOOK != 0 && now_us < spin_end_us) {
-            client_relax();
+        if (now_us < spin_end_us && spin(client, window, turn, now_us)) {
             continue;
         }
         if (!space_is_good(space)) {
@@ -70,14 +105,15 @@ nigh_status window_wait(nigh_space *space, struct client_window *window, window_
         }
         now_us = clock_now_us(&clock_monotonic);
         if (now_us >= deadline_us) {
-            return error_note(space->client, NIGH_TIMEOUT);
+            return error_note(client, NIGH_TIMEOUT);
         }
         if (spin_end_us == 0) {
-            spin_end_us = now_us + space->client->spin_us;
+            spin_end_us = now_us + client->spin_us;
         }
+        drive(client, window, now_us, now_us < spin_end_us);
         if (now_us >= spin_end_us) {
             sleep_once(window, until, number, deadline_us - now_us);
-            look_at_socket(space->client);
+            look_at_socket(client);
         }
     }
     return NIGH_OK;

@@ -107,16 +107,17 @@ struct space_engine *lane_space_find(void *context, uint32_t slot, uint32_t numb
     const struct space_opened *opened = find_opened(at, slot, number);
     const struct space_here *here = opened == NULL ? NULL : here_of(at, opened);
 
+    if (here != NULL) {
+        *may_write = (opened->rights & SESSION_SPACE_WRITE) != 0;
+        return here->engine;
+    }
     if (opened == NULL)
         *why = NIGH_CLOSED;
     else if (space_registry_find_birth(at->registry, opened->birth) == LIMIT_SPACES)
         *why = NIGH_NOT_FOUND;
     else
         *why = NIGH_NO_QUORUM; /* it is made anew here */
-    if (here == NULL)
-        return NULL;
-    *may_write = (opened->rights & SESSION_SPACE_WRITE) != 0;
-    return here->engine;
+    return NULL;
 }
 
 void lane_space_broken(void *context, uint32_t slot)

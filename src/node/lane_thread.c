@@ -379,7 +379,8 @@ bool lane_drive(struct lane *lane, uint64_t now_us, bool stays)
         lane_note_guest(lane, now_us, stays);
     for (uint32_t i = 0; i < lane->open_count && !look_again; i++)
         look_again = shared_load_relaxed(lane->ready[i]) != 0;
-    look_again = look_again || lane_spaces_have_work(lane);
+    /* Of a guest's own window, which says more than a turn takes: it comes again. */
+    look_again = look_again || (!stays && lane_spaces_have_work(lane));
     /* What is left, and a time nearer than the one the thread sleeps for, are the thread's. */
     sleep_until_us = atomic_load_explicit(&lane->sleep_until_us, memory_order_relaxed);
     if (!stays && sleep_until_us != 0 && lane_leave_fabric(lane, worked))

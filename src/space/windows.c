@@ -42,6 +42,7 @@ struct window {
     struct list order;
     uint32_t count;
     struct record records[LIMIT_SPACE_RECORDS];
+    uint32_t held; /* of these: */
     struct hold holds[LIMIT_SPACE_HOLDS];
     struct mark marks[LIMIT_SPACES];
 };
@@ -118,9 +119,13 @@ static uint64_t block_of(const struct space_engine *engine, uint64_t address)
     return address & ~(uint64_t)(space_engine_block_bytes(engine) - 1);
 }
 
+/* NULL: it does not. Mostly it holds nothing at all. */
 static struct hold *find_hold(struct window *window, const struct space_engine *engine,
                               uint64_t block)
 {
+    if (engine != NULL && window->held == 0) {
+        return NULL;
+    }
     for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS; n++) {
         if (window->holds[n].engine == engine &&
             (engine == NULL || window->holds[n].block == block)) {
@@ -130,7 +135,13 @@ static struct hold *find_hold(struct window *window, const struct space_engine *
     return NULL;
 }
 
-static void let_go(struct hold *hold, uint64_t now_us)
+static void forget_hold(struct window *window, struct hold *hold)
+{
+    hold->engine = NULL;
+    window->held--;
+}
+
+static void let_go(struct window *window, struct hold *hold, uint64_t now_us)
 {
     struct space_op unlock = {.kind = SPACE_OP_UNLOCK,
                               .holds = hold->how,
@@ -139,7 +150,7 @@ static void let_go(struct hold *hold, uint64_t now_us)
     bool has_ended = space_engine_begin(hold->engine, &unlock, now_us);
 
     NIGH_ASSERT(has_ended);
-    hold->engine = NULL;
+    forget_hold(window, hold);
 }
 
 /* ---- kinds ---------------------------------------------------------------- */
@@ -205,6 +216,7 @@ static void note_hold(struct window *window, const struct record *record)
                           .block = block_of(record->engine, record->record.address),
                           .how = record->op.kind == SPACE_OP_LOCK_READ ? SPACE_HOLDS_TO_READ
                                                                        : SPACE_HOLDS_ALONE};
+    window->held++;
 }
 
 /* ---- what is durable ------------------------------------------------------ */
@@ -392,7 +404,7 @@ static nigh_status prepare(struct window *window, struct record *record, bool ma
         return NIGH_LIMIT;
     }
     if (asked->kind == SPACE_RECORD_UNLOCK) {
-        hold->engine = NULL;
+        forget_hold(window, hold);
     }
     return asked->kind == SPACE_RECORD_FREE && hold != NULL ? NIGH_INVALID : NIGH_OK;
 }
@@ -490,23 +502,23 @@ static struct record *free_record(struct window *window)
     return NULL;
 }
 
-/* false: nothing more is there, or fits. */
-static bool take(struct window *window, uint64_t now_us)
+/* NULL: nothing more is there, or fits. */
+static struct record *take(struct window *window, uint64_t now_us)
 {
     struct space_windows_shell *shell = &window->windows->shell;
     struct record *record = free_record(window);
     bool may_write;
 
     if (record == NULL) {
-        return false;
+        return NULL;
     }
     switch (space_consumer_take(&window->consumer, &record->record)) {
     case SPACE_WINDOW_TAKEN: break;
     case SPACE_WINDOW_BROKEN:
         window->is_broken = true;
         shell->broken(shell->context, window->session);
-        return false;
-    default: return false;
+        return NULL;
+    default: return NULL;
     }
     record->window = window;
     record->runs = false;
@@ -516,7 +528,25 @@ static bool take(struct window *window, uint64_t now_us)
                          : find(window, record->record.space, &may_write, &record->why);
     list_push_back(&window->order, &record->node);
     window->count++;
-    return true;
+    return record;
+}
+
+/* What nothing is before begins as it is taken: a row of writes of blocks that are here to be
+ * written is carried out one by one. A bounded number: other windows want their turn. */
+static void take_some(struct window *window, uint64_t now_us)
+{
+    for (uint32_t n = 0; n < LIMIT_SPACE_RECORDS; n++) {
+        struct record *record = take(window, now_us);
+
+        if (record == NULL) {
+            return;
+        }
+        if (window->count == 1) {
+            begin(window, record, now_us);
+        } else {
+            window->is_dirty = true;
+        }
+    }
 }
 
 static void take_hints(struct window *window)
@@ -566,9 +596,7 @@ static bool serve(struct window *window, uint64_t now_us)
     if (had) {
         take_hints(window);
     }
-    while (take(window, now_us)) {
-        window->is_dirty = true;
-    }
+    take_some(window, now_us);
     expire(window, now_us);
     window->is_dirty |= window->flushes;
     window->flushes = false;
@@ -646,7 +674,7 @@ void space_windows_remove(struct space_windows *windows, uint32_t number, uint64
     }
     for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS; n++) {
         if (window->holds[n].engine != NULL) {
-            let_go(&window->holds[n], now_us);
+            let_go(window, &window->holds[n], now_us);
         }
     }
     windows->windows[number] = NULL;
@@ -677,7 +705,7 @@ static void leave_space(struct window *window, struct space_engine *engine, nigh
     }
     for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS; n++) {
         if (window->holds[n].engine == engine) {
-            let_go(&window->holds[n], now_us);
+            let_go(window, &window->holds[n], now_us);
         }
     }
     forget_engine(window, engine);

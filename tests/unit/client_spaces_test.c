@@ -1202,6 +1202,42 @@ static void what_came_too_late_is_undone(void **state)
     finish(&world);
 }
 
+/* ---- an embedded node ----------------------------------------------------- */
+
+static _Atomic uint32_t driven;
+
+static bool drive(void *context, uint32_t lane, uint64_t now_us, bool stays)
+{
+    (void)now_us;
+    (void)stays;
+    assert_int_equal(lane, 0);
+    atomic_fetch_add(&driven, 1);
+    look(context);
+    return true;
+}
+
+/* Nobody rings for the lane's thread, which has left it to a guest. */
+static void who_waits_drives_the_lane(void **state)
+{
+    struct world world;
+    uint64_t old = 0;
+
+    (void)state;
+    begin(&world);
+    put(&world, HERE(1), 4);
+    assert_int_equal(nigh_space_flush(world.space, WAIT_US, NULL), NIGH_OK);
+    atomic_store(&driven, 0);
+    shared_store_relaxed(&world.f.fake.page->lane[0].asleep, SESSION_ASLEEP_HAS_GUEST);
+    world.f.client->driver_copy = (struct session_driver){.context = &world, .drive = drive};
+    world.f.client->driver = &world.f.client->driver_copy;
+    assert_int_equal(nigh_space_fetch_add(world.space, HERE(1), 1, WAIT_US, &old), NIGH_OK);
+    assert_int_equal(old, 4);
+    assert_true(atomic_load(&driven) > 0);
+    world.f.client->driver = NULL;
+    shared_store_relaxed(&world.f.fake.page->lane[0].asleep, SESSION_ASLEEP);
+    finish(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1235,6 +1271,7 @@ int main(void)
         cmocka_unit_test(a_node_that_is_dead_is_not_read_from),
         cmocka_unit_test(who_is_expelled_hears_it),
         cmocka_unit_test(what_came_too_late_is_undone),
+        cmocka_unit_test(who_waits_drives_the_lane),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -235,6 +235,24 @@ static void what_is_held_back_has_its_time_too(void **state)
     end();
 }
 
+/* However much one says, others have their turn. */
+static void a_row_of_writes_is_carried_out_in_parts(void **state)
+{
+    uint64_t value = 5, ticket;
+
+    (void)state;
+    begin();
+    for (uint32_t n = 0; n < 3 * LIMIT_SPACE_RECORDS; n++) {
+        assert_true(
+            space_producer_write(&producers[0], &mapped, block + n % 8 * 8, &value, 8, &ticket));
+    }
+    assert_true(space_windows_turn(windows, now_us));
+    assert_int_equal(shared_load_acquire(&memories[0].head.value), producers[0].tail / 3);
+    turn();
+    assert_true(space_producer_is_empty(&producers[0]));
+    end();
+}
+
 static void what_a_window_does_not_hold_it_does_not_let_go(void **state)
 {
     nigh_status status = NIGH_OK;
@@ -265,6 +283,7 @@ int main(void)
         cmocka_unit_test(what_is_held_is_let_go_with_the_window),
         cmocka_unit_test(who_says_what_cannot_be_is_ended),
         cmocka_unit_test(what_is_held_back_has_its_time_too),
+        cmocka_unit_test(a_row_of_writes_is_carried_out_in_parts),
         cmocka_unit_test(what_a_window_does_not_hold_it_does_not_let_go),
     };
 

@@ -94,7 +94,7 @@ _nigh() {
         1:stat | 1:alloc | 1:free | 1:read | 1:write | *:rm) _nigh_spaces "$current" ;;
         esac
         ;;
-    bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer rpc region" -- "$current") ;;
+    bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer rpc region space" -- "$current") ;;
     help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region space top doctor bench" -- "$current") ;;
     esac
 }
