@@ -369,11 +369,16 @@
 #define LIMIT_SPACE_JOBS_EACH     16    /* and of one node */
 #define LIMIT_SPACE_JOB_BLOCKS    1024  /* blocks of these in one turn */
 #define LIMIT_SPACE_RECORDS       64 /* records of a window that are carried out or wait for that */
-#define LIMIT_SPACE_LEAVING       2  /* frames of a set that are given up at once; nor are they held */
+#define LIMIT_SPACE_LEAVING       2 /* frames of a set that are given up at once; nor are they held */
 #define LIMIT_SPACE_LOG_BATCH \
     (UINT32_C(1) << 20) /* bytes of a log that are written at once, and of an image */
 #define LIMIT_SPACE_LOG_BYTES_MIN (UINT64_C(64) << 10) /* of each of the two files of a log */
 #define LIMIT_SPACE_LOG_BYTES_MAX (UINT64_C(1) << 40)
+#define LIMIT_SPACE_LOG_STEP \
+    16 /* records that one event may need; nothing begins with room for less */
+#define LIMIT_SPACE_LOG_WAITS \
+    65536                      /* writes that are not durable: more do not lie in two batches */
+#define LIMIT_SPACE_HELD 16384 /* messages that came while a log had no room */
 
 /* Turns and priorities of regions (docs/qos.md) */
 #define LIMIT_QOS_PIECE     (UINT64_C(256) << 10) /* bytes of one READ or WRITE of many */

@@ -155,6 +155,15 @@ uint64_t space_allocator_length(const struct space_allocator *allocator, uint64_
     return length_of(allocator, first);
 }
 
+void space_allocator_join(struct space_allocator *allocator, uint64_t first, uint64_t blocks)
+{
+    for (uint64_t n = first; n < first + blocks; n++) {
+        NIGH_ASSERT(space_allocator_length(allocator, n) == 1);
+        allocator->runs[n] = 0;
+    }
+    set_run(allocator, first, (uint32_t)blocks, RUN_GIVEN);
+}
+
 void space_allocator_leave(struct space_allocator *allocator, uint64_t first)
 {
     NIGH_ASSERT(space_allocator_length(allocator, first) != 0);

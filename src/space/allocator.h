@@ -29,6 +29,10 @@ struct space_allocator {
 nigh_status space_allocator_init(struct space_allocator *allocator, uint64_t count);
 void space_allocator_fini(struct space_allocator *allocator);
 
+/* So many that were given one by one, from `first` on, were given as one: nobody frees part of it.
+ */
+void space_allocator_join(struct space_allocator *allocator, uint64_t first, uint64_t blocks);
+
 /* The first of so many blocks, or SPACE_NO_BLOCK. */
 uint64_t space_allocator_take(struct space_allocator *allocator, uint64_t blocks);
 

@@ -7,6 +7,23 @@
 
 /* ---- making one ----------------------------------------------------------- */
 
+static bool is_log_valid(const struct space_engine_config *config)
+{
+    const struct space_log *log = config->log;
+    uint64_t step =
+        LIMIT_SPACE_LOG_STEP * (SPACE_LOG_RECORD_BYTES + (UINT64_C(1) << config->home.shift));
+
+    if (log == NULL) {
+        return config->recovered == NULL && !config->is_sync;
+    }
+    return log->file_bytes >= 4 * step && log->geometry.rank == config->self &&
+           log->geometry.block_bytes == UINT64_C(1) << config->home.shift &&
+           log->geometry.blocks == config->home.count &&
+           log->geometry.frames == config->cache.count * SPACE_WAYS && config->shell.log != NULL &&
+           config->shell.failed != NULL &&
+           (config->home.first & ((UINT64_C(1) << SPACE_SEAT_SHIFT) - 1)) != 0;
+}
+
 static bool is_config_valid(const struct space_engine_config *config)
 {
     const struct space_view *home = &config->home, *cache = &config->cache;
@@ -15,7 +32,8 @@ static bool is_config_valid(const struct space_engine_config *config)
            config->shell.cut != NULL && home->words != NULL && cache->sets != NULL &&
            home->mask == cache->mask && space_address_seat(home->first) == config->self &&
            (home->first & ((UINT64_C(1) << space_place_bits(home->span)) - 1)) == 0 &&
-           home->count <= LIMIT_SPACE_BLOCKS && home->span <= UINT64_C(1) << SPACE_SEAT_SHIFT;
+           home->count <= LIMIT_SPACE_BLOCKS && is_log_valid(config) &&
+           home->span <= UINT64_C(1) << SPACE_SEAT_SHIFT;
 }
 
 static void free_all(struct space_engine *engine)
@@ -34,6 +52,13 @@ static void free_all(struct space_engine *engine)
     free(engine->place_heads);
     free(engine->timer_heap);
     free(engine->letters);
+    free(engine->log.blocks);
+    free(engine->log.frames);
+    free(engine->log.home);
+    free(engine->log.copies);
+    free(engine->log.waits);
+    free(engine->log.held);
+    free(engine->log.unlocks);
     free(engine);
 }
 
@@ -58,6 +83,27 @@ static bool take_memory(struct space_engine *engine)
            engine->works != NULL && engine->works_free != NULL && engine->atomics != NULL &&
            engine->atomic_heads != NULL && engine->lines != NULL && engine->places != NULL &&
            engine->place_heads != NULL && engine->timer_heap != NULL && engine->letters != NULL;
+}
+
+static bool take_log_memory(struct space_engine *engine)
+{
+    struct engine_log *log = &engine->log;
+    uint64_t blocks = engine->config.home.count, frames = space_frames_count(&engine->frames);
+
+    log->log = engine->config.log;
+    log->is_sync = engine->config.is_sync;
+    if (log->log == NULL) {
+        return true;
+    }
+    log->blocks = calloc(blocks, sizeof(*log->blocks));
+    log->home = calloc(blocks, sizeof(*log->home));
+    log->frames = calloc(frames, sizeof(*log->frames));
+    log->copies = calloc(frames, sizeof(*log->copies));
+    log->waits = calloc(LIMIT_SPACE_LOG_WAITS, sizeof(*log->waits));
+    log->held = calloc(LIMIT_SPACE_HELD, sizeof(*log->held));
+    log->unlocks = calloc(LIMIT_SPACE_PLACES, sizeof(*log->unlocks));
+    return log->blocks != NULL && log->home != NULL && log->frames != NULL && log->copies != NULL &&
+           log->waits != NULL && log->held != NULL && log->unlocks != NULL;
 }
 
 static void init_tables(struct space_engine *engine)
@@ -96,13 +142,18 @@ nigh_status space_engine_create(const struct space_engine_config *config, struct
     if (status == NIGH_OK) {
         status = space_allocator_init(&engine->allocator, config->home.count);
     }
-    if (status != NIGH_OK || !take_memory(engine)) {
+    if (status != NIGH_OK || !take_memory(engine) || !take_log_memory(engine)) {
         free_all(engine);
         return NIGH_OUT_OF_MEMORY;
     }
     engine->place_bits = space_place_bits(config->home.span);
     engine->life = engine_life(engine, config->home.first);
     init_tables(engine);
+    status = config->recovered == NULL ? NIGH_OK : engine_recover(engine, config->recovered);
+    if (status != NIGH_OK) {
+        free_all(engine);
+        return status;
+    }
     *out = engine;
     return NIGH_OK;
 }
@@ -147,6 +198,7 @@ void space_engine_end(struct space_engine *engine, nigh_status status)
 void space_engine_destroy(struct space_engine *engine)
 {
     if (engine != NULL) {
+        NIGH_ASSERT(!engine->log.has_job);
         free_all(engine);
     }
 }
@@ -222,6 +274,23 @@ void space_engine_down(struct space_engine *engine, uint8_t seat, uint64_t now_u
     engine_wake(engine);
 }
 
+void engine_dispatch(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
+{
+    if (wire->kind <= SPACE_WIRE_TERM) {
+        engine_seat_message(engine, seat, wire);
+    } else if (!engine->seats[seat].is_met) {
+        engine_refuse(engine, seat);
+    } else if (wire->kind == SPACE_WIRE_TO_HOME) {
+        engine_home_message(engine, seat, wire);
+    } else if (wire->kind == SPACE_WIRE_TO_CACHE) {
+        engine_cache_message(engine, seat, wire);
+    } else if (wire->kind == SPACE_WIRE_ANSWER) {
+        engine_job_answer(engine, seat, wire);
+    } else {
+        engine_job_message(engine, seat, wire);
+    }
+}
+
 void space_engine_message(struct space_engine *engine, uint8_t seat, const void *bytes,
                           uint32_t count, uint64_t now_us)
 {
@@ -245,18 +314,10 @@ void space_engine_message(struct space_engine *engine, uint8_t seat, const void 
         engine->stats.stale++;
         return;
     }
-    if (wire.kind <= SPACE_WIRE_TERM) {
-        engine_seat_message(engine, seat, &wire);
-    } else if (!engine->seats[seat].is_met) {
-        engine_refuse(engine, seat);
-    } else if (wire.kind == SPACE_WIRE_TO_HOME) {
-        engine_home_message(engine, seat, &wire);
-    } else if (wire.kind == SPACE_WIRE_TO_CACHE) {
-        engine_cache_message(engine, seat, &wire);
-    } else if (wire.kind == SPACE_WIRE_ANSWER) {
-        engine_job_answer(engine, seat, &wire);
+    if (engine_must_hold(engine)) {
+        engine_hold(engine, seat, &wire);
     } else {
-        engine_job_message(engine, seat, &wire);
+        engine_dispatch(engine, seat, &wire);
     }
     engine_wake(engine);
 }
@@ -276,14 +337,30 @@ void space_engine_room(struct space_engine *engine, uint8_t seat, uint64_t now_u
     engine_say_waiting(engine, seat);
 }
 
+/* What its log says of blocks it may since have passed on: so it leaves the space. */
+static bool is_log_good(struct space_engine *engine)
+{
+    if (engine->log.status == NIGH_OK) {
+        return true;
+    }
+    for (uint64_t left = engine->up; left != 0; left &= left - 1) {
+        engine_drop_letters(engine, space_set_first(left));
+    }
+    space_engine_end(engine, NIGH_DISK);
+    engine->config.shell.failed(engine->config.shell.context, engine->log.status);
+    return false;
+}
+
 bool space_engine_turn(struct space_engine *engine, uint64_t now_us)
 {
     bool more = false;
 
     engine->now_us = now_us;
-    if (engine->has_ended) {
+    if (engine->has_ended || !is_log_good(engine)) {
         return false;
     }
+    engine_take_held(engine);
+    engine_unlock_deferred(engine);
     for (uint64_t left = engine->up; left != 0; left &= left - 1) {
         uint8_t seat = space_set_first(left);
 
@@ -293,9 +370,13 @@ bool space_engine_turn(struct space_engine *engine, uint64_t now_us)
     if (engine->needs_term && engine->has_members) {
         engine_begin_term(engine);
     }
+    if (engine->is_opening) {
+        engine_try_open(engine);
+    }
     engine_expire(engine);
     more |= engine_jobs_turn(engine);
     engine_feed(engine);
+    more |= engine_log_turn(engine);
     return more || engine->is_hungry;
 }
 
@@ -334,6 +415,16 @@ uint32_t space_engine_block_bytes(const struct space_engine *engine)
 
 /* ---- valid ---------------------------------------------------------------- */
 
+static bool is_block_fresh(const struct space_engine *engine, uint64_t number)
+{
+    return engine_has_log(engine) && engine_is_fresh(engine, &engine->log.blocks[number]);
+}
+
+static bool is_frame_fresh(const struct space_engine *engine, uint32_t frame)
+{
+    return engine_has_log(engine) && engine_is_fresh(engine, &engine->log.frames[frame]);
+}
+
 static bool are_blocks_valid(const struct space_engine *engine)
 {
     struct space_work nothing;
@@ -344,14 +435,15 @@ static bool are_blocks_valid(const struct space_engine *engine)
     for (uint64_t n = 0; n < engine->config.home.count; n++) {
         const struct space_entry *entry = &engine->entries[n];
         uint32_t work = engine->work_of[n];
-        bool may_show = space_entry_is_readable(entry) || entry->state == SPACE_HOME_REBUILDING;
+        bool may_show = engine->has_begun &&
+                        (space_entry_is_readable(entry) || entry->state == SPACE_HOME_REBUILDING);
 
         works += work != 0;
         lost += entry->state == SPACE_HOME_LOST;
         if (!space_entry_is_valid(&engine->term.home, entry,
                                   work != 0 ? &engine->works[work - 1] : &nothing) ||
             space_word_is_shown(&engine->config.home.words[n]) !=
-                (may_show && entry->holds != SPACE_HELD_ALONE)) {
+                (may_show && entry->holds != SPACE_HELD_ALONE && !is_block_fresh(engine, n))) {
             return false;
         }
     }
@@ -365,7 +457,8 @@ static bool are_lines_valid(const struct space_engine *engine)
     for (uint32_t frame = 0; frame < space_frames_count(&engine->frames); frame++) {
         const struct space_line *line = &engine->lines[frame];
         uint64_t block = space_frames_block(&engine->frames, frame);
-        bool may_show = space_line_is_readable(line) && line->holds != SPACE_HELD_ALONE;
+        bool may_show = space_line_is_readable(line) && line->holds != SPACE_HELD_ALONE &&
+                        !is_frame_fresh(engine, frame);
 
         if (!space_line_is_valid(line) || space_line_has_frame(line) != (block != 0) ||
             space_word_is_shown(space_frames_word(&engine->frames, frame)) != may_show) {

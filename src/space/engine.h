@@ -19,6 +19,7 @@
  *   room            a link takes more messages, after send has said that it does not
  *   begin, give_up  what clients want: windows.h does
  *   turn            behind each of a lane's turns, and when space_engine_deadline is past
+ *   logged          the job that `log` of its shell was given has ended
  *   end, destroy    the space is deleted, or the node stops
  */
 #ifndef SPACE_ENGINE_H
@@ -34,6 +35,9 @@
 #include "space/wire.h"
 
 struct space_engine;
+struct space_log;
+struct space_log_job;
+struct space_log_state;
 
 /* ---- addresses ------------------------------------------------------------ */
 
@@ -104,6 +108,12 @@ struct space_shell {
     /* Something is to be done in space_engine_turn soon, though nothing comes from outside. NULL:
      * it is called all the time. */
     void (*wake)(void *context);
+    /* Of an engine that has a log: a job of it (space_log_run), one at a time. Whoever runs it sets
+     * its status; then space_engine_logged, not from inside this call. */
+    void (*log)(void *context, struct space_log_job *job);
+    /* The log failed: the engine has ended as by space_engine_end, and this node leaves the space,
+     * until it comes back by another engine. */
+    void (*failed)(void *context, nigh_status why);
 };
 
 /* ---- making one ----------------------------------------------------------- */
@@ -120,17 +130,27 @@ struct space_engine_config {
     const void *home_memory, *cache_memory; /* where these begin */
     uint32_t asks;                          /* of one home under way at once; 0: LIMIT_SPACE_ASKS */
     uint32_t letters; /* messages that wait for room in links; 0: LIMIT_SPACE_LETTERS */
+    /*
+     * Its log, of the views' geometry, in a file that takes four times what one event may need
+     * (LIMIT_SPACE_LOG_STEP); all members have one, and lives have numbers. It stays the caller's.
+     * NULL: none. `is_sync`: clients are told what is done once it is durable.
+     */
+    struct space_log *log;
+    bool is_sync;
+    /* What it was begun from, its home bytes the view's; where it knows a life of this seat, that
+     * is the engine's, and config.life is not looked at. Not used behind create. NULL: nothing. */
+    const struct space_log_state *recovered;
     struct space_shell shell;
 };
 
-/* NIGH_OUT_OF_MEMORY; NIGH_INVALID: a bound does not hold. */
+/* NIGH_OUT_OF_MEMORY; NIGH_INVALID: a bound does not hold; there are fewer frames than copies. */
 nigh_status space_engine_create(const struct space_engine_config *config,
                                 struct space_engine **engine);
 
 /* All that clients want ends with `status`, and nothing is readable any more: before destroy. */
 void space_engine_end(struct space_engine *engine, nigh_status status);
 
-/* Nothing that was sent is under way any more. */
+/* Nothing that was sent is under way any more, nor is a job of its log. */
 void space_engine_destroy(struct space_engine *engine);
 
 /* ---- from the node -------------------------------------------------------- */
@@ -152,6 +172,14 @@ void space_engine_message(struct space_engine *engine, uint8_t seat, const void 
 
 void space_engine_sent(struct space_engine *engine, uint32_t cookie, uint64_t now_us);
 void space_engine_room(struct space_engine *engine, uint8_t seat, uint64_t now_us);
+
+/* The job has ended; also of an engine that has. */
+void space_engine_logged(struct space_engine *engine, uint64_t now_us);
+
+/* The number of the last record of its log; 0: none. */
+uint64_t space_engine_last(const struct space_engine *engine);
+/* NIGH_OK: it is durable, or there is no log; NIGH_BUSY: not yet; NIGH_DISK, NIGH_CLOSED: never. */
+nigh_status space_engine_durable(const struct space_engine *engine, uint64_t number);
 
 /* true: there is more to do at once. */
 bool space_engine_turn(struct space_engine *engine, uint64_t now_us);
@@ -215,6 +243,7 @@ struct space_op {
     struct list_node node;
     struct timer timer;
     struct space_spot *place;
+    uint64_t written; /* the record that its end waits for */
     uint32_t ticket;
     uint8_t state;
 };
@@ -232,6 +261,7 @@ struct space_op {
  *   NIGH_BUSY        of a try; too much is under way
  *   NIGH_OUT_OF_MEMORY ALLOC: there is no room at that home
  *   NIGH_CLOSED      the space ends here
+ *   NIGH_DISK        the log failed: it may be done, or not
  */
 bool space_engine_begin(struct space_engine *engine, struct space_op *op, uint64_t now_us);
 

@@ -76,13 +76,17 @@ static void say(struct space_engine *engine, const struct line_at *at,
                                           (at->block & ((UINT64_C(1) << engine->place_bits) - 1))
                                     : frame_offset(engine, message->frame);
     }
-    engine_say(engine, &send);
+    engine_say(engine, &send,
+               engine_has_log(engine) && at->frame != SPACE_NO_FRAME
+                   ? engine->log.frames[at->frame].last
+                   : 0);
 }
 
 /* Whether clients may read what is there, as it is. */
-static bool is_shown(const struct space_line *line)
+static bool is_shown(const struct space_engine *engine, const struct line_at *at)
 {
-    return space_line_is_readable(line) && line->holds != SPACE_HELD_ALONE;
+    return space_line_is_readable(at->line) && at->line->holds != SPACE_HELD_ALONE &&
+           !(engine_has_log(engine) && engine_is_fresh(engine, &engine->log.frames[at->frame]));
 }
 
 static void end_asked(struct space_engine *engine, uint64_t block, nigh_status status,
@@ -119,7 +123,7 @@ static void carry(struct space_engine *engine, struct line_at *at, const struct 
 
     look_for_food(engine, at, before);
     if (at->frame != SPACE_NO_FRAME && engine_show(space_frames_word(&engine->frames, at->frame),
-                                                   !engine->is_paused && is_shown(at->line))) {
+                                                   !engine->is_paused && is_shown(engine, at))) {
         space_view_fence();
     }
     for (uint32_t n = 0; n < out->count; n++) {
@@ -149,6 +153,8 @@ static enum space_result step(struct space_engine *engine, struct line_at *at,
     enum space_result result = space_cache_step(&home->member.cache, at->line, message, &out);
 
     if (result != SPACE_REFUSED && result != SPACE_STALE) {
+        engine_log_line(engine, at->block, at->frame, &home->member.cache, &before, at->line,
+                        message);
         carry(engine, at, &before, &out, op);
     }
     return result;
@@ -200,6 +206,7 @@ static uint32_t obtain(struct space_engine *engine, uint64_t block)
 
     if (frame != SPACE_NO_FRAME) {
         engine->lines[frame] = (struct space_line){.frame = frame};
+        engine_log_frame(engine, frame);
         return frame;
     }
     if (count_leaving(engine, block) < LIMIT_SPACE_LEAVING) {
@@ -250,10 +257,14 @@ static bool is_kept_from(const struct space_line *line, const struct space_op *o
     return op->kind == SPACE_OP_LOCK_WRITE && line->holds != 0;
 }
 
-static void perform(struct space_engine *engine, const struct line_at *at, struct space_op *op)
+static enum engine_tried perform(struct space_engine *engine, const struct line_at *at,
+                                 struct space_op *op)
 {
-    engine_perform(engine, op, space_frames_word(&engine->frames, at->frame),
-                   space_frames_bytes(&engine->frames, at->frame));
+    struct engine_bytes bytes = {at->block, at->frame,
+                                 space_frames_word(&engine->frames, at->frame),
+                                 space_frames_bytes(&engine->frames, at->frame)};
+
+    return engine_perform(engine, op, &bytes);
 }
 
 /* Who holds the block asks nobody. */
@@ -265,9 +276,7 @@ static enum engine_tried try_own(struct space_engine *engine, struct line_at *at
         op->status = NIGH_LOCK_LOST;
         return TRIED_ENDED;
     }
-    op->status = NIGH_OK;
-    perform(engine, at, op);
-    return TRIED_ENDED;
+    return perform(engine, at, op);
 }
 
 static enum engine_tried try_line(struct space_engine *engine, struct line_at *at,
@@ -287,10 +296,8 @@ static enum engine_tried try_line(struct space_engine *engine, struct line_at *a
     op->status = result == SPACE_DONE   ? NIGH_OK
                  : result == SPACE_GONE ? NIGH_UNREACHABLE
                                         : NIGH_LOCK_LOST;
-    if (result == SPACE_DONE && op->kind != SPACE_OP_UNLOCK) {
-        perform(engine, at, op);
-    }
-    return TRIED_ENDED;
+    return result == SPACE_DONE && op->kind != SPACE_OP_UNLOCK ? perform(engine, at, op)
+                                                               : TRIED_ENDED;
 }
 
 /* Nothing is here; what is wanted waits at a place, or for the atomic that is under way there. */
@@ -478,7 +485,8 @@ static bool is_of_home(struct space_engine *engine, uint32_t frame, uint8_t home
     return block != 0 && space_address_seat(block) == home;
 }
 
-/* Terms were open without this node: nothing of what it had counts, but WRITEs may come yet. */
+/* Terms were open without this node: nothing of what it had counts but what its log has, which may
+ * be the last; and WRITEs may come yet. */
 static void forget(struct space_engine *engine, uint8_t home)
 {
     for (uint32_t frame = 0; frame < space_frames_count(&engine->frames); frame++) {
@@ -487,10 +495,11 @@ static void forget(struct space_engine *engine, uint8_t home)
         if (is_of_home(engine, frame, home)) {
             struct space_line before = *at.line;
 
-            *at.line = (struct space_line){.state = SPACE_CACHE_LENT,
-                                           .frame = frame,
-                                           .wants_read = before.wants_read,
-                                           .wants_write = before.wants_write};
+            if (!engine_log_keeps(engine, frame, at.line)) {
+                *at.line = (struct space_line){.state = SPACE_CACHE_LENT, .frame = frame};
+            }
+            at.line->wants_read = before.wants_read;
+            at.line->wants_write = before.wants_write;
             look_for_food(engine, &at, &before);
             (void)engine_show(space_frames_word(&engine->frames, frame), false);
         }
@@ -516,7 +525,8 @@ bool engine_adopt_more(struct space_engine *engine, uint8_t home)
     struct engine_seat *seat = &engine->seats[home];
     uint64_t frames = space_frames_count(&engine->frames);
 
-    while (seat->is_adopting && seat->letters < engine->config.asks) {
+    while (seat->is_adopting && seat->letters < engine->config.asks &&
+           engine_log_has_room(engine)) {
         if (seat->cursor == frames) {
             seat->is_adopting = false;
             break;
@@ -532,9 +542,9 @@ bool engine_adopt_more(struct space_engine *engine, uint8_t home)
             .kind = SPACE_WIRE_TERM, .event = SPACE_TERM_CLAIMED, .term = seat->member.cache.term};
 
         space_member_claimed(&seat->member);
-        engine_say_alone(engine, home, &claimed);
+        engine_say_alone(engine, home, &claimed, 0);
     }
-    return seat->is_adopting && seat->letters < engine->config.asks;
+    return seat->is_adopting && seat->letters < engine->config.asks && engine_log_has_room(engine);
 }
 
 void engine_open_cache(struct space_engine *engine, uint8_t home)
@@ -571,14 +581,34 @@ void engine_step_place(struct space_engine *engine, struct space_spot *place, ui
     }
 }
 
+static void show_frame(struct space_engine *engine, uint32_t frame)
+{
+    struct line_at at = line_in(engine, frame);
+
+    (void)engine_show(space_frames_word(&engine->frames, frame),
+                      !engine->is_paused && is_shown(engine, &at));
+}
+
 /* Copies that may be read here are. */
 void engine_show_cache(struct space_engine *engine)
 {
     for (uint32_t frame = 0; frame < space_frames_count(&engine->frames); frame++) {
         if (space_frames_block(&engine->frames, frame) != 0) {
-            struct line_at at = line_in(engine, frame);
-
-            (void)engine_show(space_frames_word(&engine->frames, frame), is_shown(at.line));
+            show_frame(engine, frame);
         }
+    }
+}
+
+void engine_show_again(struct space_engine *engine, uint64_t block)
+{
+    uint32_t frame;
+
+    if (engine_is_ours(engine, block)) {
+        engine_show_number(engine, engine_number(engine, block));
+        return;
+    }
+    frame = space_frames_find(&engine->frames, block);
+    if (frame != SPACE_NO_FRAME) {
+        show_frame(engine, frame);
     }
 }

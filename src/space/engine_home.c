@@ -139,40 +139,60 @@ static _Atomic uint64_t *bytes_of(struct space_engine *engine, uint64_t number)
 
 /* In a new term, too, the bytes of what is REBUILDING are the last, and nobody else may write yet.
  */
-static bool is_shown(const struct space_entry *entry)
+static bool is_shown(const struct space_engine *engine, uint64_t number)
 {
-    return (space_entry_is_readable(entry) || entry->state == SPACE_HOME_REBUILDING) &&
-           entry->holds != SPACE_HELD_ALONE;
+    const struct space_entry *entry = &engine->entries[number];
+
+    return engine->has_begun &&
+           (space_entry_is_readable(entry) || entry->state == SPACE_HOME_REBUILDING) &&
+           entry->holds != SPACE_HELD_ALONE &&
+           !(engine_has_log(engine) && engine_is_fresh(engine, &engine->log.blocks[number]));
+}
+
+static struct engine_bytes bytes_at(struct space_engine *engine, uint64_t number)
+{
+    return (struct engine_bytes){engine_address(engine, number), SPACE_NO_FRAME,
+                                 word_of(engine, number), bytes_of(engine, number)};
+}
+
+void engine_do_atomics(struct space_engine *engine, uint64_t number, struct space_out *out)
+{
+    struct engine_bytes at = bytes_at(engine, number);
+
+    for (uint32_t n = 0; n < out->count; n++) {
+        const struct space_message *message = &out->sends[n];
+        uint32_t found = message->event == SPACE_CACHE_ATOMIC_DONE
+                             ? *find_atomic(engine, at.block, message->seat)
+                             : 0;
+
+        if (found != 0) {
+            struct engine_atomic *atomic = &engine->atomics[found - 1];
+
+            /* One that cannot be logged is told to nobody. */
+            (void)engine_do_atomic(engine, atomic->kind, atomic->operands,
+                                   (uint32_t)(atomic->address & engine->config.home.mask), &at,
+                                   &atomic->result);
+        }
+    }
 }
 
 static void say(struct space_engine *engine, uint64_t number, const struct space_message *message)
 {
     struct space_send send = {.seat = message->seat};
-    uint64_t block = engine_address(engine, number);
+    uint64_t block = engine_address(engine, number), result = 0;
 
     if (message->event == SPACE_CACHE_REFUSE || message->event == SPACE_CACHE_ATOMIC_DONE) {
         uint32_t n = *find_atomic(engine, block, message->seat);
 
-        if (message->event == SPACE_CACHE_ATOMIC_DONE && n != 0) {
-            const struct engine_atomic *atomic = &engine->atomics[n - 1];
-
-            send.wire.operands[0] =
-                engine_do_atomic(atomic->kind, atomic->operands,
-                                 (uint32_t)(atomic->address & engine->config.home.mask),
-                                 word_of(engine, number), bytes_of(engine, number));
-        }
+        result = n != 0 ? engine->atomics[n - 1].result : 0;
         drop_atomic(engine, block, message->seat);
     }
     if (!space_set_has(engine->told, message->seat)) {
         engine->stats.dropped++;
         return;
     }
-    {
-        uint64_t value = send.wire.operands[0];
-
-        space_wire_of(message, SPACE_WIRE_TO_CACHE, block, &send.wire);
-        send.wire.operands[0] = value;
-    }
+    space_wire_of(message, SPACE_WIRE_TO_CACHE, block, &send.wire);
+    send.wire.operands[0] = message->event == SPACE_CACHE_ATOMIC_DONE ? result : 0;
     if (space_cache_event_has_bytes(message->event)) {
         const struct space_view *cache = &engine->frames.view;
 
@@ -184,7 +204,7 @@ static void say(struct space_engine *engine, uint64_t number, const struct space
         send.to_offset = (uint64_t)((const uint8_t *)space_bytes_of(cache, message->frame) -
                                     (const uint8_t *)engine->config.cache_memory);
     }
-    engine_say(engine, &send);
+    engine_say(engine, &send, engine_has_log(engine) ? engine->log.blocks[number].last : 0);
 }
 
 static enum space_result step(struct space_engine *engine, uint64_t number,
@@ -192,15 +212,22 @@ static enum space_result step(struct space_engine *engine, uint64_t number,
 {
     struct space_entry *entry = &engine->entries[number];
     struct space_work scratch, *work = work_of(engine, number, &scratch);
+    struct engine_home_step taken = {
+        .entry_before = *entry, .entry = entry, .work = work, .message = message};
     uint8_t before = entry->state;
-    enum space_result result = space_home_step(&engine->term.home, entry, work, message, out);
+    enum space_result result;
 
+    if (engine_has_log(engine)) {
+        taken.work_before = *work;
+    }
+    result = space_home_step(&engine->term.home, entry, work, message, out);
     if (result == SPACE_REFUSED || result == SPACE_STALE) {
         return result;
     }
+    engine_log_home(engine, number, &taken, out);
     keep_work(engine, number, work);
     engine->stats.lost += (entry->state == SPACE_HOME_LOST) - (before == SPACE_HOME_LOST);
-    if (engine_show(word_of(engine, number), !engine->is_paused && is_shown(entry))) {
+    if (engine_show(word_of(engine, number), !engine->is_paused && is_shown(engine, number))) {
         space_view_fence();
     }
     for (uint32_t n = 0; n < out->count; n++) {
@@ -267,8 +294,9 @@ static enum engine_tried end_now(struct space_op *op, nigh_status status)
 
 static enum engine_tried perform(struct space_engine *engine, uint64_t number, struct space_op *op)
 {
-    engine_perform(engine, op, word_of(engine, number), bytes_of(engine, number));
-    return end_now(op, NIGH_OK);
+    struct engine_bytes at = bytes_at(engine, number);
+
+    return engine_perform(engine, op, &at);
 }
 
 enum engine_tried engine_try_home(struct space_engine *engine, struct space_op *op)
@@ -277,7 +305,7 @@ enum engine_tried engine_try_home(struct space_engine *engine, struct space_op *
     const struct space_entry *entry = &engine->entries[number];
     enum space_result result;
 
-    if (engine->opened == 0) {
+    if (!engine->has_begun) {
         return op->kind == SPACE_OP_UNLOCK ? end_now(op, NIGH_LOCK_LOST) : TRIED_STARVES;
     }
     if (!engine_is_current(engine, op->address)) {
@@ -311,15 +339,17 @@ static bool is_claim(uint8_t event)
 }
 
 /* A home that does not know what it had learns of a block that somebody has it. */
-static void remember_nothing(struct space_engine *engine, uint64_t address)
+static void remember_nothing(struct space_engine *engine, uint8_t seat,
+                             const struct space_wire *wire)
 {
-    uint64_t number = engine_number(engine, address);
+    uint64_t number = engine_number(engine, wire->address);
     struct space_entry *entry = &engine->entries[number];
 
-    if (engine->opened == 0 && entry->state == SPACE_HOME_LOST) {
+    if (!engine_remembers(engine) && entry->state == SPACE_HOME_LOST) {
         entry->state = SPACE_HOME_BARE;
-        engine->lives[number] = engine_life(engine, address);
+        engine->lives[number] = engine_life(engine, wire->address);
         engine->stats.lost--;
+        engine_log_claim(engine, number, seat, wire->epoch);
     }
 }
 
@@ -330,15 +360,21 @@ static bool is_of_now(struct space_engine *engine, uint8_t seat, const struct sp
                                  .whom = SPACE_NOBODY,
                                  .why = SPACE_HOME_LOST,
                                  .term = engine->term.home.term};
-    struct space_wire refuse;
+    struct space_wire answer;
 
     if (engine_is_current(engine, wire->address)) {
         return true;
     }
+    if (wire->event == SPACE_HOME_CLAIM_LEFT) {
+        /* Of a node that was away with its log while this home began without one. */
+        lost.event = SPACE_CACHE_RELEASE;
+        lost.why = 0;
+        lost.epoch.term = engine->term.home.term;
+    }
     if (wire->event == SPACE_HOME_ASK_READ || wire->event == SPACE_HOME_ASK_WRITE ||
-        wire->event == SPACE_HOME_ASK_ATOMIC) {
-        space_wire_of(&lost, SPACE_WIRE_TO_CACHE, engine_block(engine, wire->address), &refuse);
-        engine_say_alone(engine, seat, &refuse);
+        wire->event == SPACE_HOME_ASK_ATOMIC || wire->event == SPACE_HOME_CLAIM_LEFT) {
+        space_wire_of(&lost, SPACE_WIRE_TO_CACHE, engine_block(engine, wire->address), &answer);
+        engine_say_alone(engine, seat, &answer, 0);
     } else {
         engine_refuse(engine, seat);
     }
@@ -371,7 +407,7 @@ void engine_home_message(struct space_engine *engine, uint8_t seat, const struct
         return;
     }
     if (is_claim(wire->event)) {
-        remember_nothing(engine, block);
+        remember_nothing(engine, seat, wire);
     }
     if (!is_of_now(engine, seat, wire)) {
         return;
@@ -426,11 +462,11 @@ void engine_tell_term(struct space_engine *engine, uint8_t seat)
                               .term = engine->term.home.term,
                               .operands = {engine->term.home.members}};
 
-    if (engine->opened != 0 && !space_set_has(engine->opened_members, seat)) {
+    if (engine_remembers(engine) && !space_set_has(engine->opened_members, seat)) {
         term.why = SPACE_WIRE_ANEW;
     }
     engine->told |= space_bit(seat);
-    engine_say_alone(engine, seat, &term);
+    engine_say_alone(engine, seat, &term, engine_log_last(engine));
 }
 
 void engine_begin_term(struct space_engine *engine)
@@ -442,16 +478,20 @@ void engine_begin_term(struct space_engine *engine)
     for (uint64_t left = gone & engine->up; left != 0; left &= left - 1) {
         engine_cut(engine, space_set_first(left), NIGH_PEER_LOST);
     }
-    if ((gone & engine->up) != 0) {
+    if ((gone & engine->up) != 0 || !engine_log_has_room(engine)) {
         return; /* until nothing of theirs lands any more */
     }
-    engine->needs_term = false;
+    engine->needs_term = engine->is_opening = false;
     engine->stats.terms++;
-    space_term_begin(&engine->term, next_number(engine), members, engine->opened != 0);
+    space_term_begin(&engine->term, next_number(engine), members, engine_remembers(engine));
     home->before = engine->opened;
-    home->anew |= members & ~engine->opened_members & ~space_bit(home->self);
+    home->is_durable = engine_has_log(engine);
+    if (!home->is_durable) {
+        home->anew |= members & ~engine->opened_members & ~space_bit(home->self);
+    }
+    engine_log_term(engine);
     clear_atomics(engine);
-    if (engine->opened == 0) {
+    if (!engine_remembers(engine)) {
         forget_claims(engine);
     } else {
         for (uint64_t n = 0; n < count; n++) {
@@ -486,54 +526,84 @@ static bool are_linked(const struct space_engine *engine)
  * What nobody has said anything of may be given to whoever wants it: by addresses of this life, of
  * which nobody has any. Where lives have no numbers, only if nobody knows of one before this.
  */
-static void begin_anew(struct space_engine *engine)
+static void begin_anew(struct space_engine *engine, uint64_t number)
 {
-    uint64_t reserved = engine->config.self == 0 ? 1 : 0;
+    struct space_entry *entry = &engine->entries[number];
+    bool is_reserved = number == 0 && engine->config.self == 0;
 
-    for (uint64_t n = reserved; n < engine->config.home.count; n++) {
-        struct space_entry *entry = &engine->entries[n];
-
-        if (entry->state == SPACE_HOME_LOST && (engine->life != 0 || !engine->was_known)) {
-            entry->state = SPACE_HOME_FREED;
-            engine->lives[n] = engine->life;
-            engine->stats.lost--;
-            space_allocator_leave(&engine->allocator, n);
-            space_allocator_give(&engine->allocator, n);
-        }
+    if (entry->state != SPACE_HOME_LOST ||
+        !(is_reserved || engine->life != 0 || !engine->was_known)) {
+        return;
     }
-    if (reserved == 1) {
-        engine->entries[0].state = SPACE_HOME_FREED;
-        engine->stats.lost--;
-        space_allocator_leave(&engine->allocator, 0);
+    engine_log_free(engine, number);
+    entry->state = SPACE_HOME_FREED;
+    engine->lives[number] = engine->life;
+    engine->stats.lost--;
+    space_allocator_leave(&engine->allocator, number);
+    if (!is_reserved) {
+        space_allocator_give(&engine->allocator, number);
     }
 }
 
-void engine_try_open(struct space_engine *engine)
+/*
+ * As far as the log has room; true: to the end. That it was opened to its end with whom comes last,
+ * the own seat behind all others: what the log says of them holds of all blocks.
+ */
+static bool open_blocks(struct space_engine *engine)
+{
+    uint64_t count = engine->config.home.count, end = count + SPACE_SEATS;
+
+    for (; engine->open_at < end && engine_log_has_room(engine); engine->open_at++) {
+        if (engine->open_at >= count) {
+            uint64_t seat = engine->config.self + 1 + (engine->open_at - count);
+
+            engine_log_member(engine, (uint8_t)(seat % SPACE_SEATS));
+            continue;
+        }
+        (void)engine_home_here(engine, engine->open_at, SPACE_HOME_REBUILT);
+        if (!engine->has_begun && !engine->is_recovered) {
+            begin_anew(engine, engine->open_at);
+        }
+    }
+    return engine->open_at == end;
+}
+
+static void finish_open(struct space_engine *engine)
 {
     uint64_t members = engine->term.home.members & ~space_bit(engine->config.self);
     struct space_wire opened = {
         .kind = SPACE_WIRE_TERM, .event = SPACE_TERM_OPENED, .term = engine->term.home.term};
-    bool is_first;
 
+    bool is_first = !engine->has_begun;
+
+    engine->is_opening = false;
+    engine->has_begun = true;
+    space_term_open(&engine->term);
+    if (is_first && !engine->is_paused) {
+        engine_show_home(engine);
+    }
+    for (; members != 0; members &= members - 1) {
+        engine_say_alone(engine, space_set_first(members), &opened, engine_log_last(engine));
+    }
+    engine->is_hungry = true;
+    engine_wake(engine);
+}
+
+void engine_try_open(struct space_engine *engine)
+{
     if (engine->needs_term || !space_term_is_heard(&engine->term) || engine->term.home.term == 0 ||
         !are_linked(engine)) {
         return;
     }
-    is_first = engine->opened == 0;
-    engine->opened = engine->term.home.term;
-    engine->opened_members = engine->term.home.members;
-    for (uint64_t n = 0; n < engine->config.home.count; n++) {
-        (void)engine_home_here(engine, n, SPACE_HOME_REBUILT);
+    if (!engine->is_opening) {
+        engine->is_opening = true;
+        engine->open_at = 0;
+        engine->opened = engine->term.home.term;
+        engine->opened_members = engine->term.home.members;
     }
-    if (is_first) {
-        begin_anew(engine);
+    if (open_blocks(engine)) {
+        finish_open(engine);
     }
-    space_term_open(&engine->term);
-    for (; members != 0; members &= members - 1) {
-        engine_say_alone(engine, space_set_first(members), &opened);
-    }
-    engine->is_hungry = true;
-    engine_wake(engine);
 }
 
 void engine_claimed(struct space_engine *engine, uint8_t seat, uint32_t number)
@@ -553,10 +623,15 @@ void engine_claimed(struct space_engine *engine, uint8_t seat, uint32_t number)
     }
 }
 
+void engine_show_number(struct space_engine *engine, uint64_t number)
+{
+    (void)engine_show(word_of(engine, number), !engine->is_paused && is_shown(engine, number));
+}
+
 /* What may be read here is. */
 void engine_show_home(struct space_engine *engine)
 {
     for (uint64_t n = 0; n < engine->config.home.count; n++) {
-        (void)engine_show(word_of(engine, n), is_shown(&engine->entries[n]));
+        engine_show_number(engine, n);
     }
 }

@@ -8,6 +8,7 @@
 #include "space/allocator.h"
 #include "space/engine.h"
 #include "space/frames.h"
+#include "space/log.h"
 #include "space/term.h"
 
 /* ---- ops and places ------------------------------------------------------- */
@@ -17,7 +18,8 @@ enum engine_op_state {
     OP_WAITS,   /* for its block, at a place */
     OP_STARVES, /* for a frame, for others' asks to end, or for this home to begin */
     OP_FAR,     /* asked of another node: ALLOC, FREE */
-    OP_JOB      /* of this home: the same */
+    OP_JOB,     /* of this home: the same */
+    OP_WRITTEN  /* done, and not durable yet */
 };
 
 /* FREE of one block, which a job wants. */
@@ -27,7 +29,8 @@ enum engine_op_state {
 enum engine_tried {
     TRIED_ENDED,
     TRIED_WAITS,
-    TRIED_STARVES
+    TRIED_STARVES,
+    TRIED_WRITTEN
 };
 
 /* A block that somebody waits for here, or of which an atomic is under way at its home. */
@@ -44,7 +47,8 @@ struct space_spot {
 
 struct engine_letter {
     struct space_send send;
-    uint32_t next; /* and 1 */
+    uint64_t after; /* the record that it waits for */
+    uint32_t next;  /* and 1 */
 };
 
 /* ---- an atomic that a node asked for, of a block of this home ------------- */
@@ -52,6 +56,7 @@ struct engine_letter {
 struct engine_atomic {
     uint64_t address; /* of the word */
     uint64_t operands[2];
+    uint64_t result; /* once it is done */
     uint8_t seat, kind;
     uint32_t next; /* in its bucket, or free; and 1 */
 };
@@ -66,6 +71,7 @@ struct engine_job {
     bool is_used, is_waiting;
     uint64_t ticket;
     uint64_t first, count, at; /* blocks */
+    uint64_t record;           /* the last that it logged */
     struct space_op step;      /* FREE: of one block, as a client's */
 };
 
@@ -92,6 +98,69 @@ struct engine_seat {
     uint32_t letters;
 };
 
+/* ---- the log -------------------------------------------------------------- */
+
+/* Bytes of a block that this node may write: of the home, or in a frame. */
+struct engine_bytes {
+    uint64_t block;
+    uint32_t frame; /* SPACE_NO_FRAME: of the home */
+    _Atomic uint64_t *word, *bytes;
+};
+
+/* Of a block of the home, or of a frame: numbers of records. */
+struct engine_mark {
+    uint64_t last;  /* of all: what leaves of it waits for that */
+    uint64_t write; /* of what was written: sync shows it once that is durable */
+};
+
+/* What the log has of the block that has a frame, or had. */
+struct engine_copy {
+    struct space_log_copy copy; /* address 0: nothing */
+    bool is_dead;               /* it is not needed, and the log does not know that yet */
+};
+
+struct engine_wait {
+    uint64_t number, block;
+};
+
+struct engine_held {
+    uint8_t seat; /* SPACE_NOBODY: its link is down */
+    struct space_wire wire;
+};
+
+struct engine_unlock {
+    uint64_t address;
+    uint8_t holds;
+};
+
+/* A step of the home, for log_rules.h. */
+struct engine_home_step {
+    struct space_entry entry_before;
+    struct space_work work_before;
+    const struct space_entry *entry;
+    const struct space_work *work;
+    const struct space_message *message;
+};
+
+struct engine_log {
+    struct space_log *log; /* NULL: none, and nothing else of this is used */
+    bool is_sync;
+    nigh_status status; /* why nothing is durable any more: then the space is left */
+    bool has_job;
+    struct space_log_job job;
+    struct engine_mark *blocks, *frames;
+    struct space_log_block *home; /* what the log says of this home's blocks */
+    struct engine_copy *copies;   /* by frame */
+    uint64_t lives[SPACE_SEATS], members;
+    uint64_t image_at; /* seats, blocks and frames, in this order */
+    /* Rings: writes that are not durable, in order; what came, and what is let go, while there was
+     * no room. */
+    struct engine_wait *waits;
+    struct engine_held *held;
+    struct engine_unlock *unlocks;
+    uint32_t waits_first, waits_count, held_first, held_count, unlocks_first, unlocks_count;
+};
+
 struct space_engine {
     struct space_engine_config config;
     struct space_frames frames;
@@ -107,9 +176,13 @@ struct space_engine {
     struct space_term term;
     uint32_t opened; /* the last term that was open; 0: none of this life */
     uint64_t opened_members;
-    uint64_t told;   /* seats that were sent TERM over the link that is up */
-    bool needs_term; /* one is to begin */
-    bool was_known;  /* somebody knows of a former life of this home */
+    bool has_begun;    /* one was opened to its end in this life */
+    bool is_recovered; /* it knows what its log has of an earlier one */
+    bool is_opening;   /* REBUILT is said to blocks; the log has no room for all at once */
+    uint64_t open_at;  /* blocks, and seats */
+    uint64_t told;     /* seats that were sent TERM over the link that is up */
+    bool needs_term;   /* one is to begin */
+    bool was_known;    /* somebody knows of a former life of this home */
     struct space_entry *entries;
     uint32_t *lives;   /* of each block: which life its address is of */
     uint32_t *work_of; /* of each block; and 1 */
@@ -137,6 +210,8 @@ struct space_engine {
 
     struct engine_letter *letters;
     uint32_t letters_free, letters_count;
+
+    struct engine_log log;
 
     struct space_engine_stats stats;
 };
@@ -191,6 +266,15 @@ static inline struct space_message engine_here(const struct space_engine *engine
         .event = event, .seat = engine->config.self, .whom = SPACE_NOBODY};
 }
 
+/* This home knows what it did in a term before. */
+static inline bool engine_remembers(const struct space_engine *engine)
+{
+    return engine->opened != 0 || engine->is_recovered;
+}
+
+/* A message that was looked at. */
+void engine_dispatch(struct space_engine *engine, uint8_t seat, const struct space_wire *wire);
+
 /* A peer says what nobody says. */
 void engine_refuse(struct space_engine *engine, uint8_t seat);
 void engine_cut(struct space_engine *engine, uint8_t seat, nigh_status why);
@@ -198,10 +282,11 @@ void engine_wake(struct space_engine *engine);
 
 /* ---- engine_letters.c ----------------------------------------------------- */
 
-/* Says it, or keeps it, in order. Of a home's blocks with bytes from the cache: counted as the
- * member's. */
-void engine_say(struct space_engine *engine, struct space_send *send);
-void engine_say_alone(struct space_engine *engine, uint8_t seat, struct space_wire *wire);
+/* Says it, once that record is durable, or keeps it, in order. Of a home's blocks with bytes from
+ * the cache: counted as the member's. */
+void engine_say(struct space_engine *engine, struct space_send *send, uint64_t after);
+void engine_say_alone(struct space_engine *engine, uint8_t seat, struct space_wire *wire,
+                      uint64_t after);
 void engine_say_waiting(struct space_engine *engine, uint8_t seat);
 void engine_drop_letters(struct space_engine *engine, uint8_t seat);
 
@@ -228,12 +313,14 @@ uint8_t engine_seat_of(const struct space_engine *engine, const struct space_op 
 enum engine_tried engine_wait(struct space_engine *engine, struct space_op *op,
                               enum engine_tried tried);
 nigh_status engine_gone_status(uint8_t why);
-/* Does it to bytes that this node may read, or write: a client's op. `word`: of the view. */
-void engine_perform(struct space_engine *engine, struct space_op *op, _Atomic uint64_t *word,
-                    _Atomic uint64_t *bytes);
-/* What was there. */
-uint64_t engine_do_atomic(uint8_t kind, const uint64_t operands[2], uint32_t offset,
-                          _Atomic uint64_t *word, _Atomic uint64_t *bytes);
+/* Does it to bytes that this node may read, or write: a client's op. */
+enum engine_tried engine_perform(struct space_engine *engine, struct space_op *op,
+                                 const struct engine_bytes *at);
+/* What was there. NIGH_OK, or why it cannot be logged. */
+nigh_status engine_do_atomic(struct space_engine *engine, uint8_t kind, const uint64_t operands[2],
+                             uint32_t offset, const struct engine_bytes *at, uint64_t *value);
+/* Ops of that block that are done, and durable, end. */
+void engine_end_written(struct space_engine *engine, uint64_t block);
 /* Shows or hides it. true: it was hidden by this. */
 void engine_show_home(struct space_engine *engine);
 void engine_show_cache(struct space_engine *engine);
@@ -252,6 +339,9 @@ void engine_open_cache(struct space_engine *engine, uint8_t home);
 /* A line that has no frame. */
 void engine_step_place(struct space_engine *engine, struct space_spot *place, uint8_t event);
 
+/* What was written to it is durable: it may be shown. */
+void engine_show_again(struct space_engine *engine, uint64_t block);
+
 /* ---- engine_home.c -------------------------------------------------------- */
 
 enum engine_tried engine_try_home(struct space_engine *engine, struct space_op *op);
@@ -261,6 +351,61 @@ void engine_begin_term(struct space_engine *engine);
 void engine_tell_term(struct space_engine *engine, uint8_t seat);
 void engine_claimed(struct space_engine *engine, uint8_t seat, uint32_t number);
 void engine_try_open(struct space_engine *engine);
+
+/* Atomics that a step says are done. */
+void engine_do_atomics(struct space_engine *engine, uint64_t number, struct space_out *out);
+void engine_show_number(struct space_engine *engine, uint64_t number);
+
+/* ---- engine_log.c --------------------------------------------------------- */
+
+bool engine_has_log(const struct space_engine *engine);
+uint32_t engine_log_reserve(const struct space_engine *engine);
+/* For whatever one event may need. */
+bool engine_log_has_room(const struct space_engine *engine);
+uint64_t engine_log_last(const struct space_engine *engine);
+bool engine_is_durable(const struct space_engine *engine, uint64_t number);
+/* The space is left, in the next turn. */
+void engine_log_fail(struct space_engine *engine, nigh_status status);
+/* NULL: there is none. */
+struct engine_mark *engine_mark_of(struct space_engine *engine, uint64_t block);
+/* sync: what was written last is not durable yet. */
+bool engine_is_fresh(const struct space_engine *engine, const struct engine_mark *mark);
+/* Before anything of the step is said; its atomics are done here. */
+void engine_log_home(struct space_engine *engine, uint64_t number,
+                     const struct engine_home_step *step, struct space_out *out);
+/* Of a malloc, of which so many blocks were logged before. */
+uint64_t engine_log_alloc(struct space_engine *engine, uint64_t first, uint32_t blocks,
+                          uint64_t before);
+void engine_log_claim(struct space_engine *engine, uint64_t number, uint8_t seat,
+                      struct space_epoch epoch);
+void engine_log_free(struct space_engine *engine, uint64_t number);
+void engine_log_term(struct space_engine *engine);
+void engine_log_member(struct space_engine *engine, uint8_t seat);
+/* A block takes a frame. */
+void engine_log_frame(struct space_engine *engine, uint32_t frame);
+bool engine_is_logged(const struct space_engine *engine, uint32_t frame);
+void engine_log_line(struct space_engine *engine, uint64_t block, uint32_t frame,
+                     const struct space_cache *cache, const struct space_line *before,
+                     const struct space_line *line, const struct space_message *message);
+bool engine_log_keeps(struct space_engine *engine, uint32_t frame, struct space_line *line);
+struct space_line engine_line_of_copy(const struct space_log_copy *copy, uint32_t frame);
+/* Before it is applied. */
+nigh_status engine_log_write(struct space_engine *engine, const struct engine_bytes *at,
+                             uint32_t offset, const void *from, uint32_t length);
+/* Images, and the next job. true: there is more to do at once. */
+bool engine_log_turn(struct space_engine *engine);
+/* Messages wait, in order, while there is no room. */
+bool engine_must_hold(const struct space_engine *engine);
+void engine_hold(struct space_engine *engine, uint8_t seat, const struct space_wire *wire);
+void engine_drop_held(struct space_engine *engine, uint8_t seat);
+void engine_take_held(struct space_engine *engine);
+/* true: it is let go when there is room. */
+bool engine_defer_unlock(struct space_engine *engine, const struct space_op *op);
+void engine_unlock_deferred(struct space_engine *engine);
+
+/* ---- engine_recover.c ----------------------------------------------------- */
+
+nigh_status engine_recover(struct space_engine *engine, const struct space_log_state *state);
 
 /* ---- engine_jobs.c -------------------------------------------------------- */
 

@@ -20,17 +20,17 @@ static struct engine_job *find_room(struct space_engine *engine, uint8_t seat)
     return seat != engine->config.self && count >= LIMIT_SPACE_JOBS_EACH ? NULL : room;
 }
 
-static void answer(struct space_engine *engine, uint8_t seat, uint8_t kind, uint64_t ticket,
-                   nigh_status status, uint64_t address)
+static void answer(struct space_engine *engine, const struct engine_job *job, nigh_status status,
+                   uint64_t address)
 {
     struct space_wire wire = {
         .kind = SPACE_WIRE_ANSWER,
-        .event = kind == SPACE_OP_ALLOC ? SPACE_WIRE_ALLOC : SPACE_WIRE_FREE,
+        .event = job->kind == SPACE_OP_ALLOC ? SPACE_WIRE_ALLOC : SPACE_WIRE_FREE,
         .address = address,
-        .operands = {(uint64_t)(int64_t)status, ticket},
+        .operands = {(uint64_t)(int64_t)status, job->ticket},
     };
 
-    engine_say_alone(engine, seat, &wire);
+    engine_say_alone(engine, job->seat, &wire, job->record);
 }
 
 /* Whom to tell: a client here, or a seat that is linked. */
@@ -51,18 +51,26 @@ static void end_job(struct space_engine *engine, struct engine_job *job, nigh_st
         op->value = job->kind == SPACE_OP_ALLOC ? address : 0;
         engine_end_op(engine, op, status);
     } else if (is_heard(engine, job)) {
-        answer(engine, job->seat, job->kind, job->ticket, status, address);
+        answer(engine, job, status, address);
     }
 }
 
-static void clear_block(struct space_engine *engine, uint64_t number)
+/* Zeroed, and then given: a log that has them has them so. */
+static void clear_blocks(struct space_engine *engine, struct engine_job *job, uint32_t count)
 {
     static const uint64_t zeroes[LIMIT_SPACE_BLOCK_BYTES / 8];
+    uint64_t first = job->first + job->at;
 
-    space_bytes_store(space_bytes_of(&engine->config.home, number), 0, zeroes,
-                      1u << engine->config.home.shift);
-    engine->lives[number] = engine->life;
-    (void)engine_home_here(engine, number, SPACE_HOME_ALLOC);
+    for (uint64_t n = first; n < first + count; n++) {
+        space_bytes_store(space_bytes_of(&engine->config.home, n), 0, zeroes,
+                          1u << engine->config.home.shift);
+        engine->lives[n] = engine->life;
+    }
+    (void)engine_log_alloc(engine, first, count, job->at);
+    for (uint64_t n = first; n < first + count; n++) {
+        (void)engine_home_here(engine, n, SPACE_HOME_ALLOC);
+    }
+    job->at += count;
 }
 
 static void step_ended(struct space_op *op, uint64_t now_us)
@@ -97,25 +105,41 @@ static bool free_block(struct space_engine *engine, struct engine_job *job)
     return !job->is_waiting;
 }
 
+static void do_blocks(struct space_engine *engine, struct engine_job *job, uint32_t *budget)
+{
+    while (job->at<job->count && * budget> 0 && !job->is_waiting && engine_log_has_room(engine)) {
+        uint32_t count =
+            job->kind == SPACE_OP_ALLOC ? (uint32_t)min_u64(job->count - job->at, *budget) : 1;
+
+        *budget -= count;
+        if (job->kind == SPACE_OP_ALLOC) {
+            clear_blocks(engine, job, count);
+        } else if (!free_block(engine, job)) {
+            break;
+        }
+    }
+    job->record = job->at == job->count && job->record == 0 ? engine_log_last(engine) : job->record;
+}
+
+/* A client here is told once it is durable: sync. Who is elsewhere is told behind that. */
+static bool must_wait(const struct space_engine *engine, const struct engine_job *job)
+{
+    return job->at == job->count && job->op != NULL && engine->log.is_sync &&
+           !engine_is_durable(engine, job->record);
+}
+
 /* Goes on with it; `budget` is of blocks. */
 static void go_on(struct space_engine *engine, struct engine_job *job, uint32_t *budget)
 {
-    while (job->at<job->count && * budget> 0 && !job->is_waiting) {
-        --*budget;
-        if (job->kind == SPACE_OP_ALLOC) {
-            clear_block(engine, job->first + job->at++);
-        } else if (!free_block(engine, job)) {
-            return;
-        }
-    }
-    if (job->at < job->count) {
+    do_blocks(engine, job, budget);
+    if (job->at < job->count || job->is_waiting || must_wait(engine, job)) {
         return;
     }
     if (job->kind == SPACE_OP_ALLOC && !is_heard(engine, job)) {
         /* Nobody would ever free it. */
         job->kind = SPACE_OP_FREE;
         job->seat = SPACE_NOBODY;
-        job->at = 0;
+        job->at = job->record = 0;
         return;
     }
     if (job->kind == SPACE_OP_FREE) {
@@ -139,7 +163,8 @@ bool engine_jobs_turn(struct space_engine *engine)
 
         if (job->is_used && !job->is_waiting) {
             go_on(engine, job, &budget);
-            more |= job->is_used && !job->is_waiting;
+            more |= job->is_used && !job->is_waiting && !must_wait(engine, job) &&
+                    engine_log_has_room(engine);
         }
     }
     engine->job_next++;
@@ -212,7 +237,7 @@ static enum engine_tried ask_far(struct space_engine *engine, struct space_op *o
     op->state = OP_FAR;
     list_push_back(&engine->far, &op->node);
     engine->stats.waiting++;
-    engine_say_alone(engine, home, &wire);
+    engine_say_alone(engine, home, &wire, 0);
     return TRIED_WAITS;
 }
 
@@ -224,7 +249,7 @@ enum engine_tried engine_begin_job(struct space_engine *engine, struct space_op 
     if (home != engine->config.self) {
         return ask_far(engine, op, home);
     }
-    if (engine->opened == 0) {
+    if (!engine->has_begun) {
         return engine_wait(engine, op, TRIED_STARVES);
     }
     op->state = OP_JOB;
@@ -285,7 +310,7 @@ void engine_job_message(struct space_engine *engine, uint8_t seat, const struct 
     };
     nigh_status status = NIGH_INVALID;
 
-    if (engine->opened == 0) {
+    if (!engine->has_begun) {
         status = NIGH_UNREACHABLE; /* who asks knows that it is not open */
     } else if (asked.kind == SPACE_OP_ALLOC
                    ? wire->operands[0] > 0
@@ -295,7 +320,7 @@ void engine_job_message(struct space_engine *engine, uint8_t seat, const struct 
         status = begin(engine, &asked, wire->address, wire->operands[0]);
     }
     if (status != NIGH_OK) {
-        answer(engine, seat, asked.kind, asked.ticket, status, 0);
+        answer(engine, &asked, status, 0);
     }
 }
 
@@ -305,7 +330,7 @@ static void give_back(struct space_engine *engine, uint8_t seat, const struct sp
     struct space_wire again = {.kind = SPACE_WIRE_FREE, .address = wire->address};
 
     if (wire->event == SPACE_WIRE_ALLOC && (int64_t)wire->operands[0] == NIGH_OK) {
-        engine_say_alone(engine, seat, &again);
+        engine_say_alone(engine, seat, &again, 0);
     }
 }
 

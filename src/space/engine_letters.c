@@ -60,7 +60,7 @@ static uint8_t slowest(const struct space_engine *engine)
     return most;
 }
 
-static void keep(struct space_engine *engine, const struct space_send *send)
+static void keep(struct space_engine *engine, const struct space_send *send, uint64_t after)
 {
     struct engine_seat *seat = &engine->seats[send->seat];
     uint32_t n = take_letter(engine);
@@ -83,7 +83,7 @@ static void keep(struct space_engine *engine, const struct space_send *send)
         count_end(engine, send);
         return;
     }
-    engine->letters[n - 1] = (struct engine_letter){.send = *send};
+    engine->letters[n - 1] = (struct engine_letter){.send = *send, .after = after};
     if (seat->last != 0) {
         engine->letters[seat->last - 1].next = n;
     } else {
@@ -93,29 +93,30 @@ static void keep(struct space_engine *engine, const struct space_send *send)
     seat->letters++;
 }
 
-void engine_say(struct space_engine *engine, struct space_send *send)
+void engine_say(struct space_engine *engine, struct space_send *send, uint64_t after)
 {
     struct engine_seat *seat = &engine->seats[send->seat];
 
     send->wire.space = engine->config.space;
     send->wire.birth = engine->config.birth;
-    if (!seat->is_up || seat->is_cut) {
+    if (!seat->is_up || seat->is_cut || engine->log.status != NIGH_OK) {
         engine->stats.dropped++;
         return;
     }
     if (is_counted(send)) {
         engine->seats[send->cookie].member.writes++;
     }
-    if (seat->first != 0 || !send_now(engine, send)) {
-        keep(engine, send);
+    if (seat->first != 0 || !engine_is_durable(engine, after) || !send_now(engine, send)) {
+        keep(engine, send, after);
     }
 }
 
-void engine_say_alone(struct space_engine *engine, uint8_t seat, struct space_wire *wire)
+void engine_say_alone(struct space_engine *engine, uint8_t seat, struct space_wire *wire,
+                      uint64_t after)
 {
     struct space_send send = {.wire = *wire, .seat = seat};
 
-    engine_say(engine, &send);
+    engine_say(engine, &send, after);
 }
 
 void engine_say_waiting(struct space_engine *engine, uint8_t number)
@@ -126,7 +127,7 @@ void engine_say_waiting(struct space_engine *engine, uint8_t number)
         struct engine_letter *letter = &engine->letters[seat->first - 1];
         uint32_t n = seat->first;
 
-        if (!send_now(engine, &letter->send)) {
+        if (!engine_is_durable(engine, letter->after) || !send_now(engine, &letter->send)) {
             return;
         }
         seat->first = letter->next;

@@ -72,63 +72,114 @@ bool engine_show(_Atomic uint64_t *word, bool is_shown)
     return !is_shown;
 }
 
-static void change(_Atomic uint64_t *word, _Atomic uint64_t *bytes, uint32_t offset,
-                   const void *from, uint32_t length)
+/* Log, then apply. */
+static nigh_status change(struct space_engine *engine, const struct engine_bytes *at,
+                          uint32_t offset, const void *from, uint32_t length)
 {
-    if (space_word_is_shown(word)) {
-        space_word_change(word, bytes, offset, from, length);
-    } else {
-        space_bytes_store(bytes, offset, from, length);
+    nigh_status status = engine_log_write(engine, at, offset, from, length);
+
+    if (status != NIGH_OK) {
+        return status;
     }
+    if (space_word_is_shown(at->word)) {
+        space_word_change(at->word, at->bytes, offset, from, length);
+    } else {
+        space_bytes_store(at->bytes, offset, from, length);
+    }
+    return NIGH_OK;
 }
 
-uint64_t engine_do_atomic(uint8_t kind, const uint64_t operands[2], uint32_t offset,
-                          _Atomic uint64_t *word, _Atomic uint64_t *bytes)
+nigh_status engine_do_atomic(struct space_engine *engine, uint8_t kind, const uint64_t operands[2],
+                             uint32_t offset, const struct engine_bytes *at, uint64_t *value)
 {
     uint64_t before, after;
 
-    space_bytes_load(bytes, offset, &before, sizeof(before));
+    space_bytes_load(at->bytes, offset, &before, sizeof(before));
     switch (kind) {
     case SPACE_OP_ADD: after = before + operands[0]; break;
     case SPACE_OP_EXCHANGE: after = operands[0]; break;
     default: after = before == operands[0] ? operands[1] : before; break;
     }
-    if (after != before) {
-        change(word, bytes, offset, &after, sizeof(after));
-    }
-    return before;
+    *value = before;
+    return after == before ? NIGH_OK : change(engine, at, offset, &after, sizeof(after));
 }
 
-void engine_perform(struct space_engine *engine, struct space_op *op, _Atomic uint64_t *word,
-                    _Atomic uint64_t *bytes)
+static bool writes(uint8_t kind)
+{
+    return kind == SPACE_OP_WRITE || kind == SPACE_OP_ADD || kind == SPACE_OP_EXCHANGE ||
+           kind == SPACE_OP_SWAP;
+}
+
+static nigh_status do_op(struct space_engine *engine, struct space_op *op,
+                         const struct engine_bytes *at)
 {
     uint32_t offset = (uint32_t)(op->address & engine->config.home.mask);
     uint64_t copy[LIMIT_SPACE_BLOCK_BYTES / 8];
+    nigh_status status = NIGH_OK;
 
     switch (op->kind) {
     case SPACE_OP_READ:
-        space_bytes_load(bytes, offset, copy, op->length);
+        space_bytes_load(at->bytes, offset, copy, op->length);
         op->bytes(op, copy);
         engine->stats.reads++;
         break;
     case SPACE_OP_WRITE:
         op->bytes(op, copy);
-        change(word, bytes, offset, copy, op->length);
-        engine->stats.writes++;
+        status = change(engine, at, offset, copy, op->length);
+        engine->stats.writes += status == NIGH_OK;
         break;
     case SPACE_OP_ADD:
     case SPACE_OP_EXCHANGE:
     case SPACE_OP_SWAP:
-        op->value = engine_do_atomic(op->kind, op->operands, offset, word, bytes);
-        engine->stats.atomics++;
+        status = engine_do_atomic(engine, op->kind, op->operands, offset, at, &op->value);
+        engine->stats.atomics += status == NIGH_OK;
         break;
     case SPACE_OP_LOCK_READ:
     case SPACE_OP_LOCK_WRITE: engine->stats.locks++; break;
     default: break;
     }
+    return status;
+}
+
+/* sync: who writes is told once that is durable, and has to have a place to wait until then; so is
+ * who found what was written before, and not durable yet. */
+enum engine_tried engine_perform(struct space_engine *engine, struct space_op *op,
+                                 const struct engine_bytes *at)
+{
+    struct space_spot *place = NULL;
+    struct engine_mark *mark;
+
+    op->status = NIGH_BUSY;
+    if (engine->log.is_sync && writes(op->kind)) {
+        place = engine_make_place(engine, at->block);
+        if (place == NULL) {
+            return TRIED_ENDED;
+        }
+    }
+    op->status = do_op(engine, op, at);
+    mark = engine_mark_of(engine, at->block);
+    if (place != NULL && op->status == NIGH_OK && engine_is_fresh(engine, mark)) {
+        op->written = mark->write;
+        return TRIED_WRITTEN;
+    }
+    if (place != NULL) {
+        engine_release_place(engine, place);
+    }
+    return TRIED_ENDED;
 }
 
 /* ---- ends ----------------------------------------------------------------- */
+
+static void move_all(struct list *from, struct list *to)
+{
+    list_init(to);
+    while (!list_empty(from)) {
+        struct list_node *node = list_first(from);
+
+        list_remove(node);
+        list_push_back(to, node);
+    }
+}
 
 nigh_status engine_gone_status(uint8_t why)
 {
@@ -167,13 +218,44 @@ void engine_end_op(struct space_engine *engine, struct space_op *op, nigh_status
 void engine_end_all(struct space_engine *engine, uint64_t block, nigh_status status)
 {
     struct space_spot *place = engine_find_place(engine, block);
+    struct list all;
 
     if (place == NULL) {
         return;
     }
     place->is_busy = true;
-    while (!list_empty(&place->ops)) {
-        engine_end_op(engine, container_of(list_first(&place->ops), struct space_op, node), status);
+    move_all(&place->ops, &all);
+    while (!list_empty(&all)) {
+        struct space_op *op = container_of(list_first(&all), struct space_op, node);
+
+        list_remove(&op->node);
+        list_push_back(&place->ops, &op->node);
+        if (op->state != OP_WRITTEN || engine->has_ended) {
+            engine_end_op(engine, op, status);
+        }
+    }
+    place->is_busy = false;
+    engine_release_place(engine, place);
+}
+
+void engine_end_written(struct space_engine *engine, uint64_t block)
+{
+    struct space_spot *place = engine_find_place(engine, block);
+    struct list all;
+
+    if (place == NULL) {
+        return;
+    }
+    place->is_busy = true;
+    move_all(&place->ops, &all);
+    while (!list_empty(&all)) {
+        struct space_op *op = container_of(list_first(&all), struct space_op, node);
+
+        list_remove(&op->node);
+        list_push_back(&place->ops, &op->node);
+        if (op->state == OP_WRITTEN && engine_is_durable(engine, op->written)) {
+            engine_end_op(engine, op, NIGH_OK);
+        }
     }
     place->is_busy = false;
     engine_release_place(engine, place);
@@ -193,7 +275,7 @@ enum engine_tried engine_wait(struct space_engine *engine, struct space_op *op,
 {
     struct list *list = &engine->starving;
 
-    if (tried == TRIED_WAITS) {
+    if (tried != TRIED_STARVES) {
         op->place = engine_make_place(engine, engine_block(engine, op->address));
         if (op->place == NULL) {
             op->status = NIGH_BUSY;
@@ -201,7 +283,7 @@ enum engine_tried engine_wait(struct space_engine *engine, struct space_op *op,
         }
         list = &op->place->ops;
     }
-    op->state = tried == TRIED_WAITS ? OP_WAITS : OP_STARVES;
+    op->state = tried == TRIED_WAITS ? OP_WAITS : tried == TRIED_WRITTEN ? OP_WRITTEN : OP_STARVES;
     list_push_back(list, &op->node);
     engine->stats.waiting++;
     return tried;
@@ -212,6 +294,22 @@ static bool is_block_op(const struct space_op *op)
     return op->kind < SPACE_OP_ALLOC || op->kind == OP_FREE_BLOCK;
 }
 
+/* sync: what is not durable nobody reads; and who writes does not pass who waits to read. */
+static bool must_settle(struct space_engine *engine, const struct space_op *op)
+{
+    uint64_t block = engine_block(engine, op->address);
+    struct space_spot *place;
+
+    if ((op->kind != SPACE_OP_READ && !writes(op->kind)) ||
+        !engine_is_fresh(engine, engine_mark_of(engine, block))) {
+        return false;
+    }
+    place = engine_find_place(engine, block);
+    return op->kind == SPACE_OP_READ ||
+           (place != NULL && !list_empty(&place->ops) &&
+            container_of(place->ops.head.prev, struct space_op, node)->state != OP_WRITTEN);
+}
+
 /* ENDED, or it waits where it has to. */
 static enum engine_tried start(struct space_engine *engine, struct space_op *op)
 {
@@ -220,8 +318,19 @@ static enum engine_tried start(struct space_engine *engine, struct space_op *op)
     if (engine->is_paused && op->kind != SPACE_OP_UNLOCK) {
         return engine_wait(engine, op, TRIED_STARVES);
     }
+    if (op->kind == SPACE_OP_UNLOCK && engine_defer_unlock(engine, op)) {
+        op->status = NIGH_OK;
+        return TRIED_ENDED;
+    }
+    if (op->kind != SPACE_OP_UNLOCK &&
+        (!engine_log_has_room(engine) || engine->log.unlocks_count > 0)) {
+        return engine_wait(engine, op, TRIED_STARVES);
+    }
     if (!is_block_op(op)) {
         return engine_begin_job(engine, op);
+    }
+    if (must_settle(engine, op)) {
+        return engine_wait(engine, op, TRIED_WAITS);
     }
     tried = try_op(engine, op);
     return tried == TRIED_ENDED ? tried : engine_wait(engine, op, tried);
@@ -233,7 +342,7 @@ static void try_one(struct space_engine *engine, struct space_op *op)
     struct space_spot *place = op->place;
     enum engine_tried tried;
 
-    if (place != NULL && place->asked == op) {
+    if (place != NULL && (place->asked == op || op->state == OP_WRITTEN)) {
         list_remove(&op->node);
         list_push_back(&place->ops, &op->node);
         return;
@@ -244,17 +353,6 @@ static void try_one(struct space_engine *engine, struct space_op *op)
     tried = start(engine, op);
     if (tried == TRIED_ENDED) {
         engine_end_op(engine, op, op->status);
-    }
-}
-
-static void move_all(struct list *from, struct list *to)
-{
-    list_init(to);
-    while (!list_empty(from)) {
-        struct list_node *node = list_first(from);
-
-        list_remove(node);
-        list_push_back(to, node);
     }
 }
 
@@ -402,7 +500,7 @@ static bool is_valid(const struct space_engine *engine, const struct space_op *o
 static nigh_status look_at(const struct space_engine *engine, const struct space_op *op)
 {
     if (engine->has_ended) {
-        return NIGH_CLOSED;
+        return engine->log.status != NIGH_OK ? NIGH_DISK : NIGH_CLOSED;
     }
     if (!is_valid(engine, op)) {
         return NIGH_INVALID;

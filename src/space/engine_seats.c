@@ -13,7 +13,7 @@ static void say_hello(struct space_engine *engine, uint8_t seat, uint8_t why)
         .operands = {engine->config.life, engine->met},
     };
 
-    engine_say_alone(engine, seat, &hello);
+    engine_say_alone(engine, seat, &hello, 0);
 }
 
 void engine_say_links(struct space_engine *engine)
@@ -21,7 +21,7 @@ void engine_say_links(struct space_engine *engine)
     struct space_wire links = {.kind = SPACE_WIRE_LINKS, .operands = {0, engine->met}};
 
     for (uint64_t left = engine->met; left != 0; left &= left - 1) {
-        engine_say_alone(engine, space_set_first(left), &links);
+        engine_say_alone(engine, space_set_first(left), &links, 0);
     }
 }
 
@@ -51,6 +51,7 @@ void engine_seat_down(struct space_engine *engine, uint8_t number)
     engine->met &= ~space_bit(number);
     engine->told &= ~space_bit(number);
     engine_drop_letters(engine, number);
+    engine_drop_held(engine, number);
     engine_end_far(engine, number);
     engine_forget_asker(engine, number);
     /* What its home may have said, or heard, is lost: it begins a term. */

@@ -77,22 +77,27 @@ static uint64_t room_taken(uint32_t size_bytes)
     return align_up_u64(size_bytes, SPACE_LOG_SECTOR);
 }
 
-nigh_status space_log_append(struct space_log *log, const struct space_log_record *record,
-                             uint64_t *number)
+bool space_log_has_room(const struct space_log *log, uint32_t size_bytes)
 {
-    struct space_log_buffer *buffer = &log->buffers[log->filling];
+    const struct space_log_buffer *buffer = &log->buffers[log->filling];
     /* The next batch is at the beginning of the other file. */
     uint64_t offset = log->image.state == SPACE_LOG_WILL_TURN ? 0 : log->offset;
 
+    return log->status == NIGH_OK && buffer->used + size_bytes <= LIMIT_SPACE_LOG_BATCH &&
+           offset + room_taken(buffer->used + size_bytes) <= log->file_bytes;
+}
+
+nigh_status space_log_append(struct space_log *log, const struct space_log_record *record,
+                             uint64_t *number)
+{
     if (log->status != NIGH_OK) {
         return log->status;
     }
-    if (!has_room(buffer, record) ||
-        offset + room_taken(buffer->used + space_log_record_bytes(record)) > log->file_bytes) {
+    if (!space_log_has_room(log, space_log_record_bytes(record))) {
         return NIGH_BUSY;
     }
     *number = log->next;
-    put(buffer, record, log->next++);
+    put(&log->buffers[log->filling], record, log->next++);
     return NIGH_OK;
 }
 

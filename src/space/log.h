@@ -100,6 +100,9 @@ void space_log_fini(struct space_log *log);
 nigh_status space_log_append(struct space_log *log, const struct space_log_record *record,
                              uint64_t *number);
 
+/* Whether records that take so many bytes in all may be appended now. */
+bool space_log_has_room(const struct space_log *log, uint32_t size_bytes);
+
 /* The number of the last record that was appended; what leaves the node waits for it, or for that
  * of the block alone. */
 static inline uint64_t space_log_last(const struct space_log *log)

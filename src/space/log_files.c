@@ -91,8 +91,10 @@ static nigh_status put_block(struct space_log *log, const struct space_log_files
     const struct space_log_block *block = &state->blocks[number];
     uint32_t block_bytes = state->geometry.block_bytes;
     struct space_log_record record = {
-        .address =
-            (uint64_t)state->geometry.rank << SPACE_LOG_RANK_SHIFT | (uint64_t)number * block_bytes,
+        .address = (uint64_t)state->geometry.rank << SPACE_LOG_RANK_SHIFT |
+                   (uint64_t)block->life << space_log_place_bits(&state->geometry) |
+                   (uint64_t)number * block_bytes,
+        .blocks = block->run,
     };
     nigh_status status = NIGH_OK;
 
@@ -139,6 +141,17 @@ static nigh_status put_copy(struct space_log *log, const struct space_log_files 
     return status;
 }
 
+static nigh_status put_member(struct space_log *log, const struct space_log_files *files,
+                              const struct space_log_state *state, uint8_t seat)
+{
+    const struct space_log_record member = {.kind = SPACE_LOG_MEMBER,
+                                            .seat = seat,
+                                            .is_ours = space_set_has(state->members, seat),
+                                            .address = state->lives[seat]};
+
+    return state->lives[seat] == 0 ? NIGH_OK : put(log, files, &member);
+}
+
 static nigh_status put_state(struct space_log *log, const struct space_log_files *files,
                              const struct space_log_state *state)
 {
@@ -148,6 +161,9 @@ static nigh_status put_state(struct space_log *log, const struct space_log_files
     size_t cursor = 0;
     nigh_status status = put(log, files, &term);
 
+    for (uint8_t seat = 0; seat < SPACE_SEATS && status == NIGH_OK; seat++) {
+        status = put_member(log, files, state, seat);
+    }
     for (uint32_t n = 0; n < state->geometry.blocks && status == NIGH_OK; n++) {
         status = put_block(log, files, state, n);
     }

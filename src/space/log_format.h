@@ -45,7 +45,8 @@
     RECORD(CHANGE,     1, "of another's block: these bytes of that copy, by this right")            \
     RECORD(RENEWED,    0, "of another's block: the copy that this node has is of this right now")   \
     RECORD(HANDED,     0, "of another's block: the copy is given to `seat`; it was of this right")  \
-    RECORD(LEFT,       0, "of another's block: the copy is not needed any more")
+    RECORD(LEFT,       0, "of another's block: the copy is not needed any more")                    \
+    RECORD(MEMBER,     0, "at home: `seat` has this life, and was a member when the last term opened, or not")
 /* clang-format on */
 
 #define SPACE_LOG_KIND(name, has_bytes, what) SPACE_LOG_##name,
@@ -56,13 +57,20 @@ enum space_log_kind {
 
 struct space_log_record {
     uint8_t kind; /* enum space_log_kind */
-    uint8_t seat; /* OWNED, HANDED */
-    bool is_ours; /* OWNED: the bytes that it is given are those of the last BACK, WRITE or ALLOC */
-    uint64_t address;         /* of the block; of IMAGE and IMAGE_END: a record's number */
+    uint8_t seat; /* OWNED, HANDED, MEMBER */
+    /* OWNED: the bytes that it is given are those of the last BACK, WRITE or ALLOC; MEMBER: it was
+     * one. */
+    bool is_ours;
+    /* Of the block; IMAGE and IMAGE_END: a record's number; MEMBER: a life. */
+    uint64_t address;
     struct space_epoch epoch; /* TERM: the term; IMAGE: its count: frames */
-    uint32_t offset;          /* WRITE, CHANGE: where in the block; IMAGE: bytes of a block */
-    uint32_t blocks;          /* ALLOC, FREE: in a row; IMAGE: of the home memory */
-    uint32_t length;          /* of the bytes; they lie behind the record in a batch */
+    /* WRITE, CHANGE: where in the block; ALLOC: how many blocks of the same malloc are before it;
+     * IMAGE: bytes of a block. */
+    uint32_t offset;
+    /* ALLOC, FREE: in a row; BACK, OWNED and LOST in an image: of the malloc whose first block it
+     * is; IMAGE: of the home memory. */
+    uint32_t blocks;
+    uint32_t length; /* of the bytes; they lie behind the record in a batch */
     const uint8_t *bytes;
 };
 

@@ -78,6 +78,16 @@ void space_log_of_home(const struct space_home *home, const struct space_entry *
         (void)need(needs, SPACE_LOG_LOST);
         return;
     }
+    /* Others are told not to keep it by what was claimed since the last record: who that was of
+     * comes back, perhaps to a home that began anew on its log. */
+    if (state == SPACE_HOME_AWAY && before != SPACE_HOME_AWAY && work->owner != SPACE_NOBODY) {
+        struct space_log_record *record = need(needs, SPACE_LOG_OWNED);
+
+        record->seat = work->owner;
+        record->is_ours = work->is_ours;
+        record->epoch = work->owned;
+        return;
+    }
     /* That nobody took it is news, too. */
     if (brings_bytes(event) || (before == SPACE_HOME_BARE && space_entry_is_readable(entry))) {
         (void)need(needs, SPACE_LOG_BACK);

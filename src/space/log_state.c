@@ -77,18 +77,55 @@ void space_log_state_fini(struct space_log_state *state)
 
 /* ---- the own home memory -------------------------------------------------- */
 
-/* The block's number; false: it is none of the home's. */
-static bool find_block(const struct space_log_state *state, uint64_t address, uint32_t *block)
+uint32_t space_log_place_bits(const struct space_log_geometry *geometry)
 {
-    uint64_t offset = address & ((UINT64_C(1) << SPACE_LOG_RANK_SHIFT) - 1);
+    uint64_t span = (uint64_t)geometry->blocks * geometry->block_bytes;
+
+    return span <= 1 ? 0 : 64u - (uint32_t)__builtin_clzll(span - 1);
+}
+
+/* The block's number, and the life that its address is of; false: it is none of the home's. */
+static bool find_block(const struct space_log_state *state, uint64_t address, uint32_t *block,
+                       uint32_t *life)
+{
+    uint32_t bits = space_log_place_bits(&state->geometry);
+    uint64_t rest = address & ((UINT64_C(1) << SPACE_LOG_RANK_SHIFT) - 1);
+    uint64_t offset = rest & ((UINT64_C(1) << bits) - 1);
     uint64_t number = offset / state->geometry.block_bytes;
 
     if (address >> SPACE_LOG_RANK_SHIFT != state->geometry.rank ||
-        offset % state->geometry.block_bytes != 0 || number >= state->geometry.blocks) {
+        offset % state->geometry.block_bytes != 0 || number >= state->geometry.blocks ||
+        rest >> bits > UINT32_MAX) {
         return false;
     }
     *block = (uint32_t)number;
+    *life = (uint32_t)(rest >> bits);
     return true;
+}
+
+void space_log_note(struct space_log_block *block, const struct space_log_record *record,
+                    uint32_t life)
+{
+    static const uint8_t states[SPACE_LOG_KINDS] = {
+        [SPACE_LOG_ALLOC] = SPACE_LOG_IS_HERE, [SPACE_LOG_FREE] = SPACE_LOG_IS_FREE,
+        [SPACE_LOG_BACK] = SPACE_LOG_IS_HERE,  [SPACE_LOG_OWNED] = SPACE_LOG_IS_OWNED,
+        [SPACE_LOG_LOST] = SPACE_LOG_IS_LOST,
+    };
+    uint32_t run = record->blocks != 0 ? record->blocks : block->run;
+
+    block->life = life;
+    if (record->kind == SPACE_LOG_WRITE) {
+        return;
+    }
+    *block = (struct space_log_block){.life = life, .state = states[record->kind]};
+    if (record->kind != SPACE_LOG_ALLOC && record->kind != SPACE_LOG_FREE) {
+        block->run = run;
+    }
+    if (record->kind == SPACE_LOG_OWNED) {
+        block->owner = record->seat;
+        block->is_ours = record->is_ours;
+        block->epoch = record->epoch;
+    }
 }
 
 static uint8_t *home_bytes(const struct space_log_state *state, uint32_t block)
@@ -97,11 +134,12 @@ static uint8_t *home_bytes(const struct space_log_state *state, uint32_t block)
 }
 
 static nigh_status apply_range(struct space_log_state *state, const struct space_log_record *record,
-                               uint32_t first, bool is_past)
+                               uint32_t first, uint32_t life, bool is_past)
 {
     bool is_alloc = record->kind == SPACE_LOG_ALLOC;
 
-    if (record->blocks == 0 || record->blocks > state->geometry.blocks - first) {
+    if (record->blocks == 0 || record->blocks > state->geometry.blocks - first ||
+        record->offset > (is_alloc ? first : 0)) {
         return NIGH_CORRUPT;
     }
     for (uint32_t n = first; n < first + record->blocks; n++) {
@@ -110,11 +148,13 @@ static nigh_status apply_range(struct space_log_state *state, const struct space
         if (!is_past && (block->state == SPACE_LOG_IS_FREE) != is_alloc) {
             return NIGH_CORRUPT;
         }
-        *block =
-            (struct space_log_block){.state = is_alloc ? SPACE_LOG_IS_HERE : SPACE_LOG_IS_FREE};
+        space_log_note(block, record, life);
         if (is_alloc) {
             memset(home_bytes(state, n), 0, state->geometry.block_bytes);
         }
+    }
+    if (is_alloc) {
+        state->blocks[first - record->offset].run = record->offset + record->blocks;
     }
     return NIGH_OK;
 }
@@ -134,41 +174,30 @@ static nigh_status apply_home(struct space_log_state *state, const struct space_
                               bool is_past)
 {
     struct space_log_block *block;
-    uint32_t number;
+    uint32_t number, life;
 
-    if (!find_block(state, record->address, &number)) {
+    if (!find_block(state, record->address, &number, &life)) {
         return NIGH_CORRUPT;
     }
     if (record->kind == SPACE_LOG_ALLOC || record->kind == SPACE_LOG_FREE) {
-        return apply_range(state, record, number, is_past);
+        return apply_range(state, record, number, life, is_past);
     }
     block = &state->blocks[number];
-    if (!is_past && (block->state == SPACE_LOG_IS_FREE ||
-                     (record->kind == SPACE_LOG_WRITE && block->state != SPACE_LOG_IS_HERE))) {
+    if (record->blocks > state->geometry.blocks - number ||
+        (!is_past && (block->state == SPACE_LOG_IS_FREE ||
+                      (record->kind == SPACE_LOG_WRITE && block->state != SPACE_LOG_IS_HERE)))) {
         return NIGH_CORRUPT;
     }
-    switch (record->kind) {
-    case SPACE_LOG_WRITE:
-    case SPACE_LOG_BACK:
+    if (record->kind == SPACE_LOG_WRITE || record->kind == SPACE_LOG_BACK) {
         if (!is_inside(state, record, record->kind == SPACE_LOG_BACK)) {
             return NIGH_CORRUPT;
         }
         memcpy(home_bytes(state, number) + record->offset, record->bytes, record->length);
-        if (record->kind == SPACE_LOG_BACK) {
-            *block = (struct space_log_block){.state = SPACE_LOG_IS_HERE};
-        }
-        return NIGH_OK;
-    case SPACE_LOG_OWNED:
-        if (record->seat >= SPACE_SEATS) {
-            return NIGH_CORRUPT;
-        }
-        *block = (struct space_log_block){.state = SPACE_LOG_IS_OWNED,
-                                          .owner = record->seat,
-                                          .is_ours = record->is_ours,
-                                          .epoch = record->epoch};
-        return NIGH_OK;
-    default: *block = (struct space_log_block){.state = SPACE_LOG_IS_LOST}; return NIGH_OK;
+    } else if (record->kind == SPACE_LOG_OWNED && record->seat >= SPACE_SEATS) {
+        return NIGH_CORRUPT;
     }
+    space_log_note(block, record, life);
+    return NIGH_OK;
 }
 
 /* ---- others' blocks ------------------------------------------------------- */
@@ -261,7 +290,8 @@ static nigh_status apply_copy(struct space_log_state *state, const struct space_
     }
     found = state->geometry.frames == 0 ? NULL : table_find(&state->index, record->address);
     if (found == NULL) {
-        return is_past ? NIGH_OK : NIGH_CORRUPT;
+        /* That it is not needed any more may be said behind an image that was made without it. */
+        return is_past || record->kind == SPACE_LOG_LEFT ? NIGH_OK : NIGH_CORRUPT;
     }
     if (record->kind != SPACE_LOG_LEFT) {
         return apply_change(state, record, *found, is_past);
@@ -273,6 +303,18 @@ static nigh_status apply_copy(struct space_log_state *state, const struct space_
 }
 
 /* ---- all ------------------------------------------------------------------ */
+
+static nigh_status apply_member(struct space_log_state *state,
+                                const struct space_log_record *record)
+{
+    if (record->seat >= SPACE_SEATS) {
+        return NIGH_CORRUPT;
+    }
+    state->lives[record->seat] = record->address;
+    state->members &= ~space_bit(record->seat);
+    state->members |= (uint64_t)record->is_ours << record->seat;
+    return NIGH_OK;
+}
 
 nigh_status space_log_apply(struct space_log_state *state, const struct space_log_record *record,
                             bool is_past)
@@ -296,6 +338,7 @@ nigh_status space_log_apply(struct space_log_state *state, const struct space_lo
     case SPACE_LOG_RENEWED:
     case SPACE_LOG_HANDED:
     case SPACE_LOG_LEFT: return apply_copy(state, record, is_past);
+    case SPACE_LOG_MEMBER: return apply_member(state, record);
     default: return NIGH_CORRUPT;
     }
 }

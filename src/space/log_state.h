@@ -36,6 +36,8 @@ struct space_log_block {
     uint8_t owner;            /* IS_OWNED: who was given it last, as far as is known, */
     bool is_ours;             /* of the bytes that are here, */
     struct space_epoch epoch; /* and by which right */
+    uint32_t life;            /* which of the home its address is of */
+    uint32_t run;             /* it is the first of so many that one malloc gave; 0: it is not */
 };
 
 /* What this node had of another's block. */
@@ -50,6 +52,9 @@ struct space_log_state {
     uint8_t *home; /* the caller's: blocks * block_bytes */
     struct space_log_block *blocks;
     uint32_t term; /* the last that the home began; 0: none */
+    /* That the home knows, and its own, which who begins a log sets; 0: none. */
+    uint64_t lives[SPACE_SEATS];
+    uint64_t members; /* seats of the last term that it opened */
     /* Twice the frames: an image knows of each frame what lay there at one moment, and the log
      * behind it what lay there at any. */
     struct table index; /* address to place */
@@ -58,6 +63,9 @@ struct space_log_state {
     uint32_t *free_places;
     uint32_t free_count;
 };
+
+/* Bits of an address of the home: where in its memory; above them are its lives. */
+uint32_t space_log_place_bits(const struct space_log_geometry *geometry);
 
 /* All blocks are free, and nothing is here of others' blocks. NIGH_INVALID: no such geometry;
  * NIGH_NO_RESOURCES. `home` is the caller's, and outlives it; `seed`: random, as clients choose
@@ -74,6 +82,11 @@ void space_log_state_fini(struct space_log_state *state);
  */
 nigh_status space_log_apply(struct space_log_state *state, const struct space_log_record *record,
                             bool is_past);
+
+/* What a record says of a block of the home, but for the bytes; ALLOC and FREE: of each block, as
+ * if it were alone. */
+void space_log_note(struct space_log_block *block, const struct space_log_record *record,
+                    uint32_t life);
 
 /* What it has of another's block, and the bytes; NULL: nothing. */
 const struct space_log_copy *space_log_find_copy(struct space_log_state *state, uint64_t address,

@@ -26,9 +26,16 @@ struct record {
     bool runs;             /* the engine has it */
 };
 
+/* What this window wrote is durable once that record of the engine's log is. */
+struct mark {
+    struct space_engine *engine; /* NULL: none */
+    uint64_t record;
+};
+
 struct window {
     struct space_windows *windows;
     bool is_used, is_broken;
+    bool flushes;  /* a FLUSH waits for logs */
     bool is_dirty; /* something ended: what waits for it is looked at, and who sleeps woken */
     uint32_t session;
     struct space_consumer consumer;
@@ -37,6 +44,7 @@ struct window {
     struct record records[LIMIT_SPACE_RECORDS];
     uint32_t held; /* of these: */
     struct hold holds[LIMIT_SPACE_HOLDS];
+    struct mark marks[LIMIT_SPACES];
 };
 
 struct space_windows {
@@ -211,6 +219,56 @@ static void note_hold(struct window *window, const struct record *record)
     window->held++;
 }
 
+/* ---- what is durable ------------------------------------------------------ */
+
+static void note_written(struct window *window, struct space_engine *engine)
+{
+    uint64_t record = space_engine_last(engine);
+    struct mark *mark = NULL;
+
+    if (space_engine_durable(engine, record) == NIGH_OK) {
+        return;
+    }
+    for (uint32_t n = 0; n < LIMIT_SPACES; n++) {
+        if (window->marks[n].engine == engine ||
+            (window->marks[n].engine == NULL && mark == NULL)) {
+            mark = &window->marks[n];
+        }
+    }
+    NIGH_ASSERT(mark != NULL);
+    *mark = (struct mark){engine, record};
+}
+
+/* NIGH_OK: all that this window wrote is; NIGH_BUSY: not yet; else it will never be. */
+static nigh_status look_at_marks(struct window *window)
+{
+    nigh_status status = NIGH_OK;
+
+    for (uint32_t n = 0; n < LIMIT_SPACES; n++) {
+        struct mark *mark = &window->marks[n];
+        nigh_status one =
+            mark->engine == NULL ? NIGH_OK : space_engine_durable(mark->engine, mark->record);
+
+        if (one == NIGH_BUSY) {
+            return NIGH_BUSY;
+        }
+        if (one == NIGH_OK) {
+            *mark = (struct mark){0};
+        }
+        status = one == NIGH_OK ? status : one;
+    }
+    return status;
+}
+
+static void forget_engine(struct window *window, const struct space_engine *engine)
+{
+    for (uint32_t n = 0; n < LIMIT_SPACES; n++) {
+        if (window->marks[n].engine == engine) {
+            window->marks[n] = (struct mark){0};
+        }
+    }
+}
+
 /* What a client is told. Who asks by a window is told NIGH_NODE_LOST of its own node alone. */
 static nigh_status told(nigh_status status)
 {
@@ -232,6 +290,11 @@ static void end_record(struct record *record, nigh_status status)
     status = told(status);
     if (is_lock(asked->kind) && status == NIGH_OK) {
         note_hold(window, record);
+    }
+    if (status == NIGH_OK && record->engine != NULL &&
+        (writes(asked->kind) || asked->kind == SPACE_RECORD_ALLOC ||
+         asked->kind == SPACE_RECORD_FREE)) {
+        note_written(window, record->engine);
     }
     if (space_kind_is_asked(asked->kind)) {
         bool has_bytes = asked->kind == SPACE_RECORD_READ && status == NIGH_OK;
@@ -381,7 +444,14 @@ static void begin_op(struct window *window, struct record *record, uint64_t now_
 
 static void begin(struct window *window, struct record *record, uint64_t now_us)
 {
-    if (is_of_all(record->record.kind)) {
+    if (record->record.kind == SPACE_RECORD_FLUSH) {
+        nigh_status status = look_at_marks(window);
+
+        window->flushes = status == NIGH_BUSY;
+        if (!window->flushes) {
+            end_record(record, status);
+        }
+    } else if (is_of_all(record->record.kind)) {
         end_record(record, NIGH_OK);
     } else if (record->engine == NULL) {
         end_record(record, record->why);
@@ -528,6 +598,8 @@ static bool serve(struct window *window, uint64_t now_us)
     }
     take_some(window, now_us);
     expire(window, now_us);
+    window->is_dirty |= window->flushes;
+    window->flushes = false;
     while (window->is_dirty) {
         window->is_dirty = false;
         advance(window, now_us);
@@ -636,6 +708,7 @@ static void leave_space(struct window *window, struct space_engine *engine, nigh
             let_go(window, &window->holds[n], now_us);
         }
     }
+    forget_engine(window, engine);
 }
 
 void space_windows_let_go(struct space_windows *windows, uint32_t session,

@@ -98,6 +98,7 @@ static inline size_t region_say(struct region_say *say, const char *name,
     message.handle_count = region_say_below(say, LIMIT_REGION_CHUNKS + 1);
     message.chunks.words[0] = fuzz_byte(&say->input);
     message.source.node = region_say_below(say, 4);
+    message.source.incarnation = 6 + message.source.node % 3; /* likewise */
     message.source.handle.address = region_say_below(say, 4);
     if (message.kind == REGION_DONE && region_say_below(say, 4) == 0) {
         message.status = NIGH_OUT_OF_MEMORY;

@@ -32,14 +32,14 @@ static void run(const struct world_rules *rules, uint64_t seed)
 
 static void run_all(struct world_rules rules, const char *name)
 {
-    uint64_t first = support_seed(), end_us = support_now_us() + support_budget_ms(0) * 1000 / 6;
+    uint64_t first = support_seed(), end_us = support_now_us() + support_budget_ms(0) * 1000 / 10;
     uint64_t count = seeds(LEAST_SEEDS), done = 0;
     static struct world sums;
 
     memset(&sums, 0, sizeof(sums));
 
     for (; done < count || support_now_us() < end_us; done++) {
-        rules.nodes = rules.nodes != 0 && done == 0 ? rules.nodes : 1 + (uint32_t)(done % 5);
+        rules.nodes = 1 + (uint32_t)((first + done) % WORLD_NODES);
         run(&rules, first + done);
         sums.answers += world.answers;
         sums.hits += world.hits;
@@ -51,21 +51,28 @@ static void run_all(struct world_rules rules, const char *name)
         sums.messages += world.messages;
         sums.breaks += world.breaks;
         sums.crashes += world.crashes;
+        sums.backs += world.backs;
+        sums.commits += world.commits;
+        sums.images += world.images;
+        sums.fails += world.fails;
     }
     printf("# %s: %llu seeds; %llu answers, %llu reads that hit, %llu writes, %llu atomics, %llu "
-           "locks; %llu messages, %llu terms, %llu evictions, %llu breaks, %llu crashes\n",
+           "locks; %llu messages, %llu terms, %llu evictions, %llu breaks, %llu crashes; "
+           "%llu on their logs, %llu commits, %llu images, %llu disks that fail\n",
            name, (unsigned long long)done, (unsigned long long)sums.answers,
            (unsigned long long)sums.hits, (unsigned long long)sums.writes,
            (unsigned long long)sums.atomics, (unsigned long long)sums.locks,
            (unsigned long long)sums.messages, (unsigned long long)sums.terms,
            (unsigned long long)sums.evictions, (unsigned long long)sums.breaks,
-           (unsigned long long)sums.crashes);
+           (unsigned long long)sums.crashes, (unsigned long long)sums.backs,
+           (unsigned long long)sums.commits, (unsigned long long)sums.images,
+           (unsigned long long)sums.fails);
 }
 
 static void nodes_share_a_space(void **state)
 {
     (void)state;
-    run_all((struct world_rules){.nodes = 2, .clients = 2, .events = 20000}, "calm");
+    run_all((struct world_rules){.clients = 2, .events = 20000}, "calm");
 }
 
 static void clients_hold_and_die(void **state)
@@ -134,12 +141,81 @@ static void all_at_once(void **state)
             "all");
 }
 
+/* What leaves a node is durable; what was flushed, too. */
+static void nodes_come_back_on_their_logs(void **state)
+{
+    (void)state;
+    run_all((struct world_rules){.clients = 2,
+                                 .events = 30000,
+                                 .locks = true,
+                                 .breaks = true,
+                                 .crashes = true,
+                                 .kills = true,
+                                 .logs = true},
+            "async");
+}
+
+static void what_was_told_is_there(void **state)
+{
+    (void)state;
+    run_all((struct world_rules){.clients = 2,
+                                 .events = 30000,
+                                 .locks = true,
+                                 .breaks = true,
+                                 .crashes = true,
+                                 .kills = true,
+                                 .logs = true,
+                                 .sync = true},
+            "sync");
+}
+
+static void logs_and_all_at_once(void **state)
+{
+    (void)state;
+    run_all((struct world_rules){.clients = 3,
+                                 .events = 30000,
+                                 .locks = true,
+                                 .frees = true,
+                                 .breaks = true,
+                                 .crashes = true,
+                                 .kills = true,
+                                 .timeouts = true,
+                                 .busy = true,
+                                 .asks = 3,
+                                 .logs = true,
+                                 .sync = true,
+                                 .fails = true},
+            "logs, all");
+}
+
+static void some_logs_are_gone(void **state)
+{
+    (void)state;
+    run_all((struct world_rules){.clients = 2,
+                                 .events = 30000,
+                                 .frees = true,
+                                 .breaks = true,
+                                 .crashes = true,
+                                 .logs = true,
+                                 .sync = true,
+                                 .lossy = true,
+                                 .fails = true},
+            "lossy");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nodes_share_a_space), cmocka_unit_test(clients_hold_and_die),
-        cmocka_unit_test(links_break),         cmocka_unit_test(nodes_crash),
-        cmocka_unit_test(blocks_are_freed),    cmocka_unit_test(all_at_once),
+        cmocka_unit_test(nodes_share_a_space),
+        cmocka_unit_test(clients_hold_and_die),
+        cmocka_unit_test(links_break),
+        cmocka_unit_test(nodes_crash),
+        cmocka_unit_test(blocks_are_freed),
+        cmocka_unit_test(all_at_once),
+        cmocka_unit_test(nodes_come_back_on_their_logs),
+        cmocka_unit_test(what_was_told_is_there),
+        cmocka_unit_test(logs_and_all_at_once),
+        cmocka_unit_test(some_logs_are_gone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

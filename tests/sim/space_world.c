@@ -236,9 +236,99 @@ static uint64_t alive(const struct world *world)
     return seats;
 }
 
+/* ---- logs ----------------------------------------------------------------- */
+
+static void shell_log(void *context, struct space_log_job *job)
+{
+    struct world_node *node = context;
+
+    claim(now, node->job == NULL, "two jobs of one log");
+    node->job = job;
+}
+
+static void shell_failed(void *context, nigh_status why)
+{
+    struct world_node *node = context;
+
+    claim(now, why == NIGH_DISK, "a log fails, and its disk does not");
+    node->has_failed = true;
+}
+
+static void run_job(struct world *world, struct world_node *node)
+{
+    struct space_log_files files = disk_files(&node->disk);
+    struct space_log_job *job = node->job;
+
+    node->job = NULL;
+    space_log_run(&files, job);
+    space_engine_logged(node->engine, world->now_us);
+}
+
+/* The power goes: of what was under way something is done, or nothing. */
+static void lose_job(struct world *world, struct world_node *node)
+{
+    struct space_log_files files = disk_files(&node->disk);
+    struct space_log_job *job = node->job;
+
+    if (job == NULL) {
+        return;
+    }
+    node->job = NULL;
+    node->disk.stops_at = node->disk.operations + below(world, 4);
+    if (one_in(world, 4)) {
+        job->status = NIGH_DISK;
+    } else {
+        space_log_run(&files, job);
+    }
+    space_engine_logged(node->engine, world->now_us);
+}
+
+/* What it had is there again; false: the disk stopped once more before it was. */
+static bool open_log(struct world *world, uint32_t number, struct space_engine_config *config,
+                     struct space_log_state *state)
+{
+    struct world_node *node = &world->nodes[number];
+    struct space_log_files files = disk_files(&node->disk);
+    struct space_log_geometry geometry = {
+        .rank = (uint16_t)number, .block_bytes = WORLD_BYTES, .blocks = WORLD_HOME, .frames = 15};
+    struct space_log_name name = {.identity = number + 1, .life = random_u64(&world->random)};
+    struct space_log_found found;
+    nigh_status status;
+
+    if (world->rules.lossy && !world->is_calm && one_in(world, 3)) {
+        disk_fini(&node->disk);
+        disk_init(&node->disk, random_u64(&world->random));
+    }
+    disk_start(&node->disk, !world->is_calm && one_in(world, 4) ? below(world, 16) : UINT64_MAX);
+    status = space_log_state_init(state, &geometry, (uint8_t *)config->home.bytes,
+                                  random_u64(&world->random));
+    NIGH_ASSERT(status == NIGH_OK);
+    status = space_log_recover(&files, name.identity, state, &found);
+    claim(world, status == NIGH_OK, "a log cannot be read");
+    if (status == NIGH_OK && found.is_new) {
+        state->lives[number] = config->life;
+    }
+    status = status == NIGH_OK
+                 ? space_log_start(&node->log, &files, &name, UINT64_C(64) << 10, state, &found)
+                 : status;
+    if (status != NIGH_OK) {
+        space_log_state_fini(state);
+        return false;
+    }
+    world->backs += !found.is_new;
+    node->disk.stops_at = UINT64_MAX;
+    config->log = &node->log;
+    config->is_sync = world->rules.sync;
+    config->recovered = state;
+    config->shell.log = shell_log;
+    config->shell.failed = shell_failed;
+    return true;
+}
+
 static void start_node(struct world *world, uint32_t number)
 {
     struct world_node *node = &world->nodes[number];
+    struct space_log_state state;
     struct space_windows_shell shell = {node, shell_find, shell_broken};
     struct space_engine_config config = {
         .space = 77,
@@ -264,8 +354,17 @@ static void start_node(struct world *world, uint32_t number)
     space_view_make_cache(node->cache, 1, WORLD_BYTES, &config.cache);
     config.home_memory = node->home;
     config.cache_memory = node->cache;
+    if (world->rules.logs && !open_log(world, number, &config, &state)) {
+        free(node->home);
+        free(node->cache);
+        return;
+    }
     status = space_engine_create(&config, &node->engine);
     NIGH_ASSERT(status == NIGH_OK);
+    if (world->rules.logs) {
+        space_log_state_fini(&state);
+    }
+    node->has_failed = false;
     status = space_windows_create(WORLD_CLIENTS, &shell, &node->windows);
     NIGH_ASSERT(status == NIGH_OK);
     node->is_alive = true;
@@ -296,7 +395,14 @@ static void stop_node(struct world *world, uint32_t number)
     }
     add_stats(world, node);
     space_engine_end(node->engine, NIGH_CLOSED);
+    lose_job(world, node);
     space_engine_destroy(node->engine);
+    if (world->rules.logs) {
+        world->commits += node->log.commits;
+        world->images += node->log.images;
+        space_log_fini(&node->log);
+        node->disk.fails_at = UINT64_MAX;
+    }
     space_windows_destroy(node->windows);
     node->is_alive = false;
     for (uint32_t n = 0; n < world->rules.nodes; n++) {
@@ -327,12 +433,15 @@ void world_init(struct world *world, const struct world_rules *rules, uint64_t s
     world->seed = seed;
     world->now_us = 1000;
     random_init(&world->random, seed);
+    world->is_calm = true; /* disks, too, until all are there */
     for (uint32_t n = 0; n < rules->nodes; n++) {
+        disk_init(&world->nodes[n].disk, random_u64(&world->random));
         start_node(world, n);
     }
     for (uint32_t n = 0; n < rules->nodes; n++) {
         tell_members(world, n);
     }
+    world->is_calm = false;
 }
 
 void world_fini(struct world *world)
@@ -341,7 +450,86 @@ void world_fini(struct world *world)
         if (world->nodes[n].is_alive) {
             stop_node(world, n);
         }
+        disk_fini(&world->nodes[n].disk);
     }
+}
+
+/* ---- what logs keep ------------------------------------------------------- */
+
+static void push_past(struct world_word *word, uint64_t value)
+{
+    if (word->pasts == WORLD_PASTS) {
+        memmove(word->past, word->past + WORLD_PASTS / 2, WORLD_PASTS / 2 * sizeof(uint64_t));
+        word->pasts -= WORLD_PASTS / 2;
+        word->firm -= min_u32(word->firm, WORLD_PASTS / 2);
+        word->gap_firm -= min_u32(word->gap_firm, WORLD_PASTS / 2);
+        word->gap_pasts -= min_u32(word->gap_pasts, WORLD_PASTS / 2);
+    }
+    word->past[word->pasts++] = value;
+}
+
+/* Whatever happens it is this, or what came behind it. */
+static void make_firm(struct world_word *word, uint64_t value, bool is_counter)
+{
+    for (uint32_t n = word->pasts; n-- > word->firm + 1;) {
+        if (word->past[n] == value ||
+            (is_counter && word->past[n] >= value && word->past[n - 1] < value)) {
+            word->firm = n;
+            return;
+        }
+    }
+}
+
+/* It is again what it was before: what no log has is gone. A counter may be what it was between two
+ * events. */
+static bool goes_back(struct world *world, struct world_word *word, uint64_t value, bool is_counter)
+{
+    uint32_t n = word->pasts;
+
+    while (n > 0 && word->past[n - 1] != value && !(is_counter && word->past[n - 1] < value)) {
+        n--;
+    }
+    if (!world->rules.logs || n == 0 || (is_counter && value > word->value)) {
+        return false;
+    }
+    claim(world, world->crashes > 0, "a word is again what it was before");
+    claim(world, n > word->firm, "what was to stay is gone");
+    word->pasts = n;
+    if (word->past[n - 1] != value) {
+        push_past(word, value);
+    }
+    return true;
+}
+
+/* What a write that is done is for. */
+static void note_done(struct world *world, struct world_client *client,
+                      const struct world_write *write)
+{
+    struct world_block *block = &world->blocks[write->block];
+    size_t node =
+        (size_t)((const char *)client - (const char *)world->nodes) / sizeof(world->nodes[0]);
+
+    /* Where the log failed it has ended, and need not be done. */
+    if (block->address != write->address || world->nodes[node].engine->log.status != NIGH_OK) {
+        return;
+    }
+    if (world->rules.sync) {
+        make_firm(&block->words[write->word], write->value, false);
+    } else if (world->rules.logs && client->unflushed < ARRAY_LENGTH(client->flush)) {
+        client->flush[client->unflushed++] = *write;
+    }
+}
+
+static void note_flush(struct world *world, struct world_client *client)
+{
+    for (uint32_t n = 0; n < client->unflushed; n++) {
+        struct world_block *block = &world->blocks[client->flush[n].block];
+
+        if (block->address == client->flush[n].address) {
+            make_firm(&block->words[client->flush[n].word], client->flush[n].value, false);
+        }
+    }
+    client->unflushed = 0;
 }
 
 /* ---- what is there -------------------------------------------------------- */
@@ -358,7 +546,7 @@ static const uint8_t *readable(const struct world_node *node, uint64_t address, 
         uint64_t number = engine_number(engine, address);
         const struct space_entry *entry = &engine->entries[number];
 
-        if (!engine_is_current(engine, address)) {
+        if (!engine_is_current(engine, address) || !engine->has_begun) {
             return NULL;
         }
         *is_writable = space_entry_is_writable(entry);
@@ -430,10 +618,57 @@ static void change(struct world *world, uint32_t block, uint32_t number, uint64_
         claim(world, are_in_order(world, block, number, value),
               "a write passes one that is before it");
     }
-    word->old[word->olds++ % 64].value = word->value;
-    word->old[(word->olds - 1) % 64].until = world->event;
-    word->value = value;
-    word->changed = world->event;
+    push_past(word, value);
+}
+
+static void look_at_word(struct world *world, uint32_t block, uint32_t number, uint64_t value,
+                         uint64_t readers)
+{
+    struct world_word *word = &world->blocks[block].words[number];
+
+    if (world->rules.logs && word->crashes != world->crashes) {
+        word->crashes = world->crashes;
+        word->gap = world->event;
+        word->gap_firm = word->firm;
+        word->gap_pasts = word->pasts;
+    }
+    if (value != word->value) {
+        uint64_t before = word->value;
+
+        if (!goes_back(world, word, value, number == COUNTER)) {
+            change(world, block, number, value);
+        }
+        word->old[word->olds++ % 64].value = before;
+        word->old[(word->olds - 1) % 64].until = world->event;
+        word->value = value;
+        word->changed = world->event;
+        word->origin = (uint32_t)__builtin_ctzll(readers);
+    }
+    if ((readers & ~(UINT64_C(1) << word->origin)) != 0 && word->pasts > 0) {
+        word->firm = word->pasts - 1; /* it has left the node that wrote it */
+    }
+}
+
+/* That it was given is not known any more. */
+static void look_at_given(struct world *world, struct world_block *block)
+{
+    const struct world_node *home = &world->nodes[space_address_seat(block->address)];
+
+    if (!world->rules.logs || world->rules.lossy || block->is_freed || !home->is_alive ||
+        home->engine->has_ended || !space_engine_is_open(home->engine)) {
+        return;
+    }
+    if (!engine_is_current(home->engine, block->address) ||
+        home->engine->entries[engine_number(home->engine, block->address)].state ==
+            SPACE_HOME_FREED) {
+        claim(world, !block->is_firm, "a block that was given is not");
+        block->is_used = false;
+    } else {
+        claim(world,
+              home->engine->entries[engine_number(home->engine, block->address)].state !=
+                  SPACE_HOME_LOST,
+              "what logs have is lost");
+    }
 }
 
 static void look_at_block(struct world *world, uint32_t number)
@@ -441,6 +676,7 @@ static void look_at_block(struct world *world, uint32_t number)
     struct world_block *block = &world->blocks[number];
     const uint8_t *first = NULL;
     uint32_t readers = 0, writers = 0;
+    uint64_t who = 0;
 
     for (uint32_t n = 0; n < world->rules.nodes; n++) {
         bool is_writable = false;
@@ -450,6 +686,7 @@ static void look_at_block(struct world *world, uint32_t number)
             continue;
         }
         readers++;
+        who |= UINT64_C(1) << n;
         writers += is_writable;
         if (first == NULL) {
             first = bytes;
@@ -465,8 +702,35 @@ static void look_at_block(struct world *world, uint32_t number)
         uint64_t value;
 
         memcpy(&value, first + 8 * n, 8);
-        if (value != block->words[n].value) {
-            change(world, number, n, value);
+        look_at_word(world, number, n, value, who);
+    }
+    block->is_firm |= (who & ~(UINT64_C(1) << space_address_seat(block->address))) != 0;
+}
+
+static void forget_done(struct world_client *client)
+{
+    uint32_t left = 0;
+
+    (void)space_producer_look(&client->producer);
+    for (uint32_t n = 0; n < client->pending; n++) {
+        if (space_producer_is_done(&client->producer, client->writes[n].ticket)) {
+            note_done(now, client, &client->writes[n]);
+        } else {
+            client->writes[left++] = client->writes[n];
+        }
+    }
+    client->pending = left;
+}
+
+/* Of a node whose log failed nobody knows what is done of what it says has ended. */
+static void forget_all_done(struct world *world)
+{
+    for (uint32_t n = 0; n < world->rules.nodes * world->rules.clients; n++) {
+        struct world_node *node = &world->nodes[n / world->rules.clients];
+        struct world_client *client = &node->clients[n % world->rules.clients];
+
+        if (node->is_alive && node->engine->log.status == NIGH_OK && client->state != CLIENT_GONE) {
+            forget_done(client);
         }
     }
 }
@@ -479,8 +743,14 @@ static void look(struct world *world)
 
         world->used += block->is_used;
         if (block->is_used) {
+            look_at_given(world, block);
+        }
+        if (block->is_used) {
             look_at_block(world, n);
         }
+    }
+    if (world->rules.sync) {
+        forget_all_done(world);
     }
     if (world->event % 64 == 0) {
         for (uint32_t n = 0; n < world->rules.nodes; n++) {
@@ -523,19 +793,6 @@ static uint64_t own_value(const struct world *world, struct world_client *client
     return value;
 }
 
-static void forget_done(struct world_client *client)
-{
-    uint32_t left = 0;
-
-    (void)space_producer_look(&client->producer);
-    for (uint32_t n = 0; n < client->pending; n++) {
-        if (!space_producer_is_done(&client->producer, client->writes[n].ticket)) {
-            client->writes[left++] = client->writes[n];
-        }
-    }
-    client->pending = left;
-}
-
 /* It was that at some time since. What came and went in one event, or is on its way to another
  * node, is not seen by who looks behind that: then it is one that somebody wanted. */
 static bool was(struct world_word *word, uint64_t value, uint64_t since, bool is_counter)
@@ -551,6 +808,13 @@ static bool was(struct world_word *word, uint64_t value, uint64_t since, bool is
             if (word->old[n].value == value) {
                 return true;
             }
+        }
+    }
+    /* While this was asked a crash made it what it was before, and it was changed before anybody
+     * looked: then it may have been whatever it was and need not have stayed. */
+    for (uint32_t n = word->gap_firm; word->gap >= since && n < word->gap_pasts; n++) {
+        if (word->past[n] == value) {
+            return true;
         }
     }
     return is_counter ? value >= least && value <= word->value + word->asked
@@ -600,6 +864,9 @@ static void read_word(struct world *world, struct world_client *client)
     if (space_producer_read(&client->producer, &client->mapped, address_of(client, world), &value,
                             8) == SPACE_READ) {
         world->hits++;
+        if (world->rules.sync && own == 0) {
+            make_firm(&world->blocks[client->block].words[client->word], value, false);
+        }
         claim(world,
               world->blocks[client->block].is_freed ||
                   value ==
@@ -772,7 +1039,8 @@ static void note_lock(struct world *world, struct world_node *node, struct world
     world->locks++;
 }
 
-static void note_alloc(struct world *world, struct world_client *client, uint64_t address)
+static void note_alloc(struct world *world, const struct world_node *node,
+                       struct world_client *client, uint64_t address)
 {
     struct world_block *block = &world->blocks[client->block];
 
@@ -791,8 +1059,12 @@ static void note_alloc(struct world *world, struct world_client *client, uint64_
         return; /* others were quicker: nobody uses it */
     }
     memset(block->words, 0, sizeof(block->words));
+    for (uint32_t n = 0; n < WORLD_WORDS; n++) {
+        push_past(&block->words[n], 0);
+    }
     block->is_used = true;
     block->is_freed = false;
+    block->is_firm = world->rules.sync || &world->nodes[space_address_seat(address)] != node;
     block->address = address;
     block->life++;
 }
@@ -806,6 +1078,9 @@ static void note_read(struct world *world, struct world_client *client, uint64_t
           block->is_freed ||
               was(&block->words[client->word], value, client->since, client->word == COUNTER),
           "a read is of no write that was the last while it went on");
+    if (world->rules.sync) {
+        make_firm(&block->words[client->word], value, false);
+    }
 }
 
 /* All that it wrote to the block that it asked for. */
@@ -852,11 +1127,18 @@ static void note_answer(struct world *world, struct world_node *node, struct wor
               block->is_freed ||
                   was(&block->words[client->word], value, client->since, client->word == COUNTER),
               "an atomic found what was not there");
+        if (world->rules.sync) {
+            bool counts = client->kind == SPACE_RECORD_ADD;
+
+            make_firm(&block->words[client->word], counts ? value + 1 : client->value, counts);
+        }
         break;
     case SPACE_RECORD_FLUSH:
         claim(world, space_producer_is_empty(&client->producer), "a flush ends before its writes");
+        forget_done(client);
+        note_flush(world, client);
         break;
-    case SPACE_RECORD_ALLOC: note_alloc(world, client, value); break;
+    case SPACE_RECORD_ALLOC: note_alloc(world, node, client, value); break;
     case SPACE_RECORD_FREE: block->is_used = false; break;
     default: note_lock(world, node, client); break;
     }
@@ -898,7 +1180,9 @@ static void crash_or_start(struct world *world)
 
     if (!world->nodes[number].is_alive) {
         start_node(world, number);
-        tell_members(world, number);
+        if (world->nodes[number].is_alive) {
+            tell_members(world, number);
+        }
     } else if ((left & (left - 1)) != 0) {
         stop_node(world, number);
         world->crashes++;
@@ -913,7 +1197,10 @@ static void fault(struct world *world)
     if (world->rules.breaks && a != b && one_in(world, 2)) {
         cut(world, a, b);
         world->breaks++;
-    } else if (world->rules.crashes && one_in(world, 3)) {
+    } else if (world->rules.fails && one_in(world, 8)) {
+        world->nodes[a].disk.fails_at = world->nodes[a].disk.operations + below(world, 4);
+        world->fails++;
+    } else if (world->rules.crashes && one_in(world, world->rules.logs ? 2 : 3)) {
         crash_or_start(world);
     }
 }
@@ -924,6 +1211,15 @@ static void node_event(struct world *world, uint32_t number)
 
     if (!node->is_alive) {
         return;
+    }
+    if (node->has_failed) {
+        stop_node(world, number); /* it leaves */
+        world->crashes++;
+        return;
+    }
+    /* Disks are slow, or very slow. */
+    if (node->job != NULL && one_in(world, world->is_calm ? 2 : 3 + world->seed % 4 * 20)) {
+        run_job(world, node);
     }
     if (node->members != alive(world) && one_in(world, 8)) {
         tell_members(world, number);
@@ -950,6 +1246,17 @@ static void pair_event(struct world *world, uint32_t a, uint32_t b)
     }
 }
 
+/* Events. With logs so few that starts meet starts, or so many that caches are full by then. */
+static uint64_t between_faults(const struct world *world)
+{
+    uint64_t events = 200 + world->seed / 5 % 5 * 300;
+
+    if (!world->rules.logs) {
+        return events;
+    }
+    return world->seed % 3 == 0 ? 8 * events : events / 3;
+}
+
 static void one_event(struct world *world)
 {
     uint32_t a = (uint32_t)below(world, world->rules.nodes);
@@ -958,7 +1265,7 @@ static void one_event(struct world *world)
 
     world->event++;
     world->now_us += below(world, 3);
-    if (!world->is_calm && one_in(world, 200 + world->seed % 5 * 300)) {
+    if (!world->is_calm && one_in(world, between_faults(world))) {
         fault(world);
     } else if (what < 4 && world->nodes[a].is_alive) {
         client_event(world, &world->nodes[a],
@@ -985,6 +1292,9 @@ static bool is_quiet(struct world *world)
         struct world_node *node = &world->nodes[n];
         struct space_engine_stats stats;
 
+        if (!node->is_alive || node->has_failed) {
+            return false;
+        }
         space_engine_stats(node->engine, &stats);
         if (!space_engine_is_open(node->engine) || stats.waiting > 0) {
             return false;
@@ -1007,6 +1317,22 @@ static bool is_quiet(struct world *world)
     return true;
 }
 
+/* All nodes are, on their logs: nothing is away, and what was given is somebody's to read. */
+static bool is_all_there(struct world *world)
+{
+    for (uint32_t n = 0; n < WORLD_BLOCKS && world->rules.logs; n++) {
+        const struct world_block *block = &world->blocks[n];
+        const struct space_engine *home = world->nodes[space_address_seat(block->address)].engine;
+
+        if (block->is_used && !block->is_freed && engine_is_current(home, block->address)) {
+            claim(world,
+                  home->entries[engine_number(home, block->address)].state != SPACE_HOME_AWAY,
+                  "a block is away, and all nodes are there");
+        }
+    }
+    return world->broken == NULL;
+}
+
 bool world_calm(struct world *world)
 {
     world->is_calm = true;
@@ -1015,13 +1341,17 @@ bool world_calm(struct world *world)
         if (!world->nodes[n].is_alive) {
             start_node(world, n);
         }
+        world->nodes[n].disk.fails_at = UINT64_MAX;
     }
     for (uint32_t n = 0; n < 4000 && world->broken == NULL; n++) {
         for (uint32_t node = 0; node < world->rules.nodes; node++) {
+            if (!world->nodes[node].is_alive) {
+                start_node(world, node);
+            }
             tell_members(world, node);
         }
         if (is_quiet(world)) {
-            return true;
+            return is_all_there(world);
         }
         if (!world_run(world, 100)) {
             return false;
@@ -1087,6 +1417,17 @@ void world_print(const struct world *world)
             (unsigned long long)engine->term.home.members, (unsigned long long)engine->term.waits,
             (unsigned long long)engine->met, (unsigned long long)engine->stats.waiting,
             (unsigned long long)engine->frames.used);
+        if (world->rules.logs) {
+            const struct space_log *log = &world->nodes[n].log;
+
+            print_message("#     log: %llu of %llu durable, at %llu of %llu, %s, image %u, %s; %u "
+                          "wait, %u held\n",
+                          (unsigned long long)log->durable, (unsigned long long)log->next - 1,
+                          (unsigned long long)log->offset, (unsigned long long)log->file_bytes,
+                          log->has_job ? "a job" : "no job", log->image.state,
+                          nigh_status_name(engine->log.status), engine->log.waits_count,
+                          engine->log.held_count);
+        }
         for (uint32_t home = 0; home < world->rules.nodes; home++) {
             const struct engine_seat *seat = &engine->seats[home];
 

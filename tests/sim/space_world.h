@@ -17,6 +17,7 @@
 #include "base/random.h"
 #include "space/engine_internal.h"
 #include "space/windows.h"
+#include "unit/space_log_disk.h"
 
 #define WORLD_NODES   5u
 #define WORLD_CLIENTS 3u /* a node */
@@ -27,10 +28,14 @@
 #define WORLD_HOME    16u /* blocks of a home */
 #define WORLD_DEPTH   1024u
 #define WORLD_ASKED   2048u /* values that may come to be, of a word */
+#define WORLD_PASTS   256u  /* of a word: what it was, of which a crash may leave any */
 
 struct world_rules {
     uint32_t nodes, clients, events;
     bool breaks, crashes, kills, frees, locks, timeouts, busy;
+    /* Nodes have logs on disks that lose what was not synced; told once it is durable; some come
+     * back without theirs; disks fail. */
+    bool logs, sync, lossy, fails;
     uint32_t asks, letters; /* of engines; 0: as they are */
 };
 
@@ -78,6 +83,9 @@ struct world_client {
         uint32_t block, word, fence;
     } writes[LIMIT_SPACE_TAKEN * 4];
     uint32_t fences;
+    /* Of those that are done what no flush was for yet. */
+    uint32_t unflushed;
+    struct world_write flush[64];
 };
 
 struct world_word {
@@ -88,12 +96,21 @@ struct world_word {
     struct {
         uint64_t value, until;
     } old[64];
+    /* What it was, in order, the last what it is: where nodes have logs it may be one of those
+     * again that are not before `firm`. */
+    uint32_t pasts, firm, origin;
+    uint64_t past[WORLD_PASTS];
+    /* The event at which it was looked at again after a crash, how many crashes there were by then,
+     * and what of `past` it may have been in between. */
+    uint64_t gap, crashes;
+    uint32_t gap_firm, gap_pasts;
     uint32_t asked;
     uint64_t wants[WORLD_ASKED]; /* values that may come to be; of a counter: their number */
 };
 
 struct world_block {
     bool is_used, is_freed;
+    bool is_firm; /* that it was given is durable */
     uint64_t address, life;
     struct world_word words[WORLD_WORDS];
 };
@@ -106,6 +123,10 @@ struct world_node {
     uint64_t home_bytes, cache_bytes;
     uint64_t members; /* as it was told */
     uint64_t lives;
+    struct disk disk;
+    struct space_log log;
+    struct space_log_job *job;
+    bool has_failed;
     struct world_client clients[WORLD_CLIENTS];
 };
 
@@ -121,6 +142,7 @@ struct world {
     const char *broken; /* what does not hold */
     /* What was seen. */
     uint64_t answers, failures, reads, hits, writes, atomics, locks, breaks, crashes, losses;
+    uint64_t backs, commits, images, fails;
     uint64_t statuses[40];
     uint64_t evictions, terms, refused, stale, dropped, messages;
 };

@@ -601,6 +601,9 @@ static void what_somebody_has_is_not_freed_for_want_of_room(void **state)
     assert_int_equal(free.operands[1], 1);
     assert_int_equal(free.status, NIGH_OK);
     assert_int_equal(count_used(), 0);
+    end();
+}
+
 /* A block of seat 1 comes to be written. */
 static void give(uint64_t block)
 {

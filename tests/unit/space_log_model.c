@@ -163,8 +163,10 @@ static void apply_home(struct model *model, const struct model_record *record)
         memcpy(model->home[first] + head->offset, record->bytes, head->length);
         break;
     case SPACE_LOG_OWNED:
-        *block =
-            (struct space_log_block){SPACE_LOG_IS_OWNED, head->seat, head->is_ours, head->epoch};
+        *block = (struct space_log_block){.state = SPACE_LOG_IS_OWNED,
+                                          .owner = head->seat,
+                                          .is_ours = head->is_ours,
+                                          .epoch = head->epoch};
         break;
     default: *block = (struct space_log_block){.state = SPACE_LOG_IS_LOST}; break;
     }

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "space/log_rules.h"
 #include "space_log_disk.h"
 #include "space_log_model.h"
 #include "support/support.h"
@@ -510,6 +511,138 @@ static void an_image_waits_for_its_log(void **state)
     end_node();
 }
 
+/* ---- who was there, runs, and lives --------------------------------------- */
+
+#define LIFE UINT64_C(5) /* of the home's addresses */
+
+static uint64_t address_of(uint32_t block)
+{
+    return model_home_address(block) | LIFE << space_log_place_bits(&model_geometry);
+}
+
+static void make_durable(const struct space_log_record *record)
+{
+    uint64_t number;
+
+    assert_int_equal(space_log_append(&node.log, record, &number), NIGH_OK);
+    while (node.log.durable < number) {
+        work();
+    }
+}
+
+static void say_member(uint8_t seat, uint64_t life, bool is_member)
+{
+    make_durable(&(struct space_log_record){
+        .kind = SPACE_LOG_MEMBER, .seat = seat, .address = life, .is_ours = is_member});
+}
+
+static void say_range(enum space_log_kind kind, uint32_t first, uint32_t blocks, uint32_t before)
+{
+    make_durable(&(struct space_log_record){
+        .kind = (uint8_t)kind, .address = address_of(first), .blocks = blocks, .offset = before});
+}
+
+/* Three blocks of one malloc, in two records, then one that was of it and is given anew. */
+static void check_records(const struct space_log_state *state)
+{
+    assert_int_equal(state->lives[MODEL_RANK], 77);
+    assert_int_equal(state->lives[9], 100);
+    assert_int_equal(state->lives[11], 102);
+    assert_int_equal(state->members, space_bit(MODEL_RANK) | space_bit(11));
+    assert_int_equal(state->blocks[4].run, 3);
+    assert_int_equal(state->blocks[5].run, 0);
+    assert_int_equal(state->blocks[6].state, SPACE_LOG_IS_OWNED);
+    assert_int_equal(state->blocks[6].life, LIFE);
+    assert_int_equal(state->blocks[10].run, 1);
+    assert_int_equal(state->blocks[10].state, SPACE_LOG_IS_LOST);
+    assert_int_equal(state->blocks[11].state, SPACE_LOG_IS_FREE);
+    assert_int_equal(state->blocks[3].run + state->blocks[7].run, 0);
+}
+
+static void who_was_there_is_known_and_what_one_malloc_gave(void **state)
+{
+    struct space_log_name name = {.identity = IDENTITY, .life = 1234};
+    struct space_log_found found;
+
+    (void)state;
+    begin_quiet(0);
+    say_member(MODEL_RANK, 77, true);
+    say_member(9, 100, true);
+    say_member(11, 101, true);
+    say_member(11, 102, true); /* another life */
+    say_member(9, 100, false);
+    say_range(SPACE_LOG_ALLOC, 4, 2, 0);
+    say_range(SPACE_LOG_ALLOC, 6, 1, 2);
+    say_range(SPACE_LOG_ALLOC, 10, 2, 0);
+    say_range(SPACE_LOG_FREE, 10, 2, 0);
+    say_range(SPACE_LOG_ALLOC, 10, 1, 0);
+    make_durable(&(struct space_log_record){
+        .kind = SPACE_LOG_OWNED, .address = address_of(6), .seat = 9, .epoch = {1, 1}});
+    make_durable(&(struct space_log_record){.kind = SPACE_LOG_LOST, .address = address_of(10)});
+    for (uint32_t times = 0; times < 2; times++) {
+        assert_int_equal(space_log_state_init(&node.state, &model_geometry, node.home, 1), NIGH_OK);
+        assert_int_equal(space_log_recover(&node.files, IDENTITY, &node.state, &found), NIGH_OK);
+        check_records(&node.state);
+        /* The second time of an image of that. */
+        space_log_fini(&node.log);
+        assert_int_equal(
+            space_log_start(&node.log, &node.files, &name, FILE_BYTES, &node.state, &found),
+            NIGH_OK);
+        space_log_state_fini(&node.state);
+        name.life++;
+    }
+    end_node();
+}
+
+/* A record that is of no seat, or of more blocks than there are, is none. */
+static void records_of_nobody_are_refused(void **state)
+{
+    const struct space_log_record none[] = {
+        {.kind = SPACE_LOG_MEMBER, .seat = SPACE_SEATS, .address = 1, .is_ours = true},
+        {.kind = SPACE_LOG_ALLOC, .address = model_home_address(4), .blocks = 1, .offset = 5},
+        {.kind = SPACE_LOG_ALLOC, .address = model_home_address(23), .blocks = 2},
+        {.kind = SPACE_LOG_FREE, .address = model_home_address(4), .blocks = 1},
+        {.kind = SPACE_LOG_ALLOC, .address = model_home_address(24), .blocks = 1},
+    };
+
+    (void)state;
+    for (uint32_t n = 0; n < sizeof(none) / sizeof(none[0]); n++) {
+        begin_quiet(0);
+        make_durable(&none[n]);
+        assert_int_equal(recover(), NIGH_CORRUPT);
+        end_node();
+    }
+}
+
+/* Who came back first is told not to keep what it had, as another may have more: by then the log
+ * says who that is. */
+static void what_is_away_is_logged(void **state)
+{
+    const struct space_home home = {.self = MODEL_RANK, .term = 4};
+    const struct space_message event = {.event = SPACE_HOME_REBUILT, .whom = SPACE_NOBODY};
+    const struct space_entry before = {.state = SPACE_HOME_BARE},
+                             after = {.state = SPACE_HOME_AWAY};
+    struct space_work work = {.asker = SPACE_NOBODY,
+                              .leaver = SPACE_NOBODY,
+                              .owner = 9,
+                              .is_ours = true,
+                              .owned = {3, 17}};
+    struct space_log_needs needs;
+
+    (void)state;
+    space_log_of_home(&home, &before, &work, &after, &work, &event, &needs);
+    assert_int_equal(needs.count, 1);
+    assert_int_equal(needs.records[0].kind, SPACE_LOG_OWNED);
+    assert_int_equal(needs.records[0].seat, 9);
+    assert_true(needs.records[0].is_ours);
+    assert_true(space_epoch_equal(needs.records[0].epoch, work.owned));
+    space_log_of_home(&home, &after, &work, &after, &work, &event, &needs);
+    assert_int_equal(needs.count, 0);
+    work.owner = SPACE_NOBODY;
+    space_log_of_home(&home, &before, &work, &after, &work, &event, &needs);
+    assert_int_equal(needs.count, 0);
+}
+
 /* ---- a directory ---------------------------------------------------------- */
 
 static void a_directory_is_such_a_disk(void **state)
@@ -563,6 +696,9 @@ int main(void)
         cmocka_unit_test(an_error_is_for_good),
         cmocka_unit_test(a_full_file_waits_for_an_image),
         cmocka_unit_test(an_image_waits_for_its_log),
+        cmocka_unit_test(who_was_there_is_known_and_what_one_malloc_gave),
+        cmocka_unit_test(records_of_nobody_are_refused),
+        cmocka_unit_test(what_is_away_is_logged),
         cmocka_unit_test(a_directory_is_such_a_disk),
     };
 
