@@ -184,14 +184,18 @@ static void kill_node(struct world *world, uint32_t n)
     assert_int_equal(waitpid(world->node[n].pid, NULL, 0), world->node[n].pid);
 }
 
-static void start_again(struct world *world, uint32_t n, const char *name, nigh_space **space)
+static void open_again(struct world *world, uint32_t n, const char *name, nigh_space **space)
+{
+    *space = NULL;
+    assert_true(SUPPORT_WAIT(
+        nigh_space_open(world->client[n], name, NIGH_SPACE_ALL, WAIT_US, space) == NIGH_OK, 30000));
+}
+
+static void start_again(struct world *world, uint32_t n)
 {
     nigh_client_close(world->client[n]);
     start_node(world, n, true);
     world->client[n] = attach(world, n);
-    *space = NULL;
-    assert_true(SUPPORT_WAIT(
-        nigh_space_open(world->client[n], name, NIGH_SPACE_ALL, WAIT_US, space) == NIGH_OK, 30000));
 }
 
 /* What is there once all that is away is back. */
@@ -281,7 +285,8 @@ static void kill_and_look(struct world *world, nigh_space *spaces[NODES], struct
     value = 0;
     assert_int_equal(nigh_space_read(spaces[0], counter->words[2], &value, sizeof value, WAIT_US),
                      NIGH_PEER_LOST);
-    start_again(world, 2, "logs", &spaces[2]);
+    start_again(world, 2);
+    open_again(world, 2, "logs", &spaces[2]);
     check_counter(world, spaces, counter);
 }
 
@@ -324,7 +329,8 @@ static void what_was_flushed_is_there_and_away_until_then(void **state)
     kill_node(&world, 2);
     /* Its home is here, and its bytes are not. */
     assert_int_equal(nigh_space_read(spaces[1], others, &value, sizeof value, WAIT_US), NIGH_BUSY);
-    start_again(&world, 2, "logs", &spaces[2]);
+    start_again(&world, 2);
+    open_again(&world, 2, "logs", &spaces[2]);
     assert_int_equal(get_at_last(spaces[1], others), 72);
     assert_int_equal(get_at_last(spaces[0], own), 71);
     end_world(&world);
@@ -353,7 +359,10 @@ static void a_cluster_that_was_killed_has_its_spaces(void **state)
         world.client[n] = NULL;
     }
     for (uint32_t n = 0; n < NODES; n++) {
-        start_again(&world, n, "logs", &spaces[n]);
+        start_again(&world, n);
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
+        open_again(&world, n, "logs", &spaces[n]);
     }
     for (uint32_t n = 0; n < NODES; n++) {
         assert_int_equal(get_at_last(spaces[n], words[n]), 100 + n);
