@@ -141,6 +141,8 @@ typedef struct nigh_node_options {
     uint64_t session_rate_ops;    /* operations on regions, likewise */
     uint64_t space_memory_bytes;  /* most that spaces take here (nigh_space_create), beside
                                      memory_bytes and when they are made; 0: this node serves none */
+    const char *space_log_dir;    /* where this node keeps the logs of spaces that are durable; made
+                                     if it is not there. NULL: there are none of these with it */
 } nigh_node_options;
 
 /*

@@ -59,11 +59,11 @@ typedef uint64_t nigh_space_address;
 
 /* ---- create, open --------------------------------------------------------- */
 
-/* What of a space outlives its nodes. */
+/* What a node that was killed has of a space when it is there again (nighd --log-dir). */
 typedef enum nigh_space_durability {
     NIGH_SPACE_DURABLE_NONE = 0,  /* nothing */
-    NIGH_SPACE_DURABLE_ASYNC = 1, /* what was written some time before */
-    NIGH_SPACE_DURABLE_SYNC = 2   /* what a flush has told to be written */
+    NIGH_SPACE_DURABLE_ASYNC = 1, /* what others were shown, and what a flush was for */
+    NIGH_SPACE_DURABLE_SYNC = 2   /* and all that a client was told is done */
 } nigh_space_durability;
 
 /* A space to be. Zero-fill, then set; struct_size lets the struct grow. */
@@ -87,7 +87,8 @@ typedef struct nigh_space_spec {
  * there may be; NIGH_OUT_OF_MEMORY: a node has not so much left of its --space-memory;
  * NIGH_PEER_LOST: a node that serves spaces cannot be reached; NIGH_BUSY, NIGH_TIMEOUT: it may have
  * been created or not; NIGH_NO_QUORUM; NIGH_DENIED: the client was opened read-only;
- * NIGH_UNSUPPORTED: the node is older than this libnigh, or serves none, or not of this durability.
+ * NIGH_UNSUPPORTED: the node is older than this libnigh, or a node serves none, or has no log for
+ * one that is durable; NIGH_DISK: it cannot be written.
  */
 NIGH_API nigh_status nigh_space_create(nigh_client *client, const nigh_space_spec *spec,
                                        uint64_t timeout_us, nigh_space **space);

@@ -374,6 +374,9 @@
     (UINT32_C(1) << 20) /* bytes of a log that are written at once, and of an image */
 #define LIMIT_SPACE_LOG_BYTES_MIN (UINT64_C(64) << 10) /* of each of the two files of a log */
 #define LIMIT_SPACE_LOG_BYTES_MAX (UINT64_C(1) << 40)
+#define LIMIT_SPACE_LOG_FILE_MIN \
+    (UINT64_C(4) << 20) /* ... of a node: as home and cache, but not less */
+#define LIMIT_SPACE_LOG_FILE_MAX (UINT64_C(1) << 30)
 #define LIMIT_SPACE_LOG_STEP \
     16 /* records that one event may need; nothing begins with room for less */
 #define LIMIT_SPACE_LOG_WAITS \

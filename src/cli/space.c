@@ -105,7 +105,8 @@ int cli_space_create(struct cli *cli, const struct space_job *job)
                             .cache_size = job->cache_size,
                             .block_size = (uint32_t)job->block_size,
                             .group_access = job->group_access,
-                            .other_access = job->other_access};
+                            .other_access = job->other_access,
+                            .durability = job->durability};
     int exit_code = cli_space_parse_size(cli, "SIZE", job->words[0], &spec.home_size);
     struct json json = {0};
     nigh_space *space;
@@ -158,7 +159,7 @@ struct action {
 
 static const struct action actions[] = {
     {{"create", "NAME SIZE", SPACE_HELP_CREATE, "a NAME and a SIZE", 2, 2,
-      SPACE_CACHE | SPACE_BLOCK | SPACE_GROUP | SPACE_OTHERS},
+      SPACE_CACHE | SPACE_BLOCK | SPACE_GROUP | SPACE_OTHERS | SPACE_DURABILITY},
      cli_space_create},
     {{"ls", "[PREFIX]", SPACE_HELP_LS, "at most one PREFIX", 0, 1, 0}, cli_space_ls},
     {{"stat", "NAME", SPACE_HELP_STAT, "a NAME", 1, 1, 0}, cli_space_stat},
@@ -177,6 +178,7 @@ static const struct option options[] = {{"cache", required_argument, NULL, SPACE
                                         {"group", required_argument, NULL, SPACE_GROUP},
                                         {"others", required_argument, NULL, SPACE_OTHERS},
                                         {"on", required_argument, NULL, SPACE_ON},
+                                        {"durability", required_argument, NULL, SPACE_DURABILITY},
                                         CLI_COMMON_OPTIONS,
                                         {0}};
 
@@ -191,6 +193,21 @@ static int take_block(const struct cli *cli, struct space_job *job)
     return exit_code;
 }
 
+static int take_durability(const struct cli *cli, struct space_job *job)
+{
+    static const char *const names[] = {[NIGH_SPACE_DURABLE_NONE] = "none",
+                                        [NIGH_SPACE_DURABLE_ASYNC] = "async",
+                                        [NIGH_SPACE_DURABLE_SYNC] = "sync"};
+
+    for (uint32_t n = 0; n < sizeof names / sizeof names[0]; n++) {
+        if (strcmp(optarg, names[n]) == 0) {
+            job->durability = (nigh_space_durability)n;
+            return CLI_OK;
+        }
+    }
+    return cli_usage(cli, "--durability takes none, async or sync, not '%s'", optarg);
+}
+
 static int take_own(const struct cli *cli, uint32_t option, void *context)
 {
     struct space_job *job = context;
@@ -199,6 +216,7 @@ static int take_own(const struct cli *cli, uint32_t option, void *context)
     case SPACE_CACHE: return cli_space_parse_size(cli, "--cache", optarg, &job->cache_size);
     case SPACE_BLOCK: return take_block(cli, job);
     case SPACE_GROUP: return parse_rights(cli, "--group", optarg, &job->group_access);
+    case SPACE_DURABILITY: return take_durability(cli, job);
     case SPACE_OTHERS: return parse_rights(cli, "--others", optarg, &job->other_access);
     default: job->node = optarg; return CLI_OK;
     }
@@ -213,7 +231,7 @@ int cli_space(struct cli *cli, int argc, char **argv)
         .count = sizeof actions / sizeof actions[0],
         .stride = sizeof actions[0],
         .name_bytes = NIGH_SPACE_NAME_BYTES,
-        .own = 2 * SPACE_ON - 1,
+        .own = 2 * SPACE_DURABILITY - 1,
         .options = options,
         .take = take_own,
     };

@@ -12,7 +12,8 @@ enum {
     SPACE_BLOCK = 2,
     SPACE_GROUP = 4,
     SPACE_OTHERS = 8,
-    SPACE_ON = 16
+    SPACE_ON = 16,
+    SPACE_DURABILITY = 32
 };
 
 /* What one `nigh space` is to do. */
@@ -20,6 +21,7 @@ struct space_job {
     const char *name; /* of the space; of ls what names begin with, or "" */
     char **words;     /* behind it: as many as the action takes; then NULL */
     uint64_t cache_size, block_size;
+    nigh_space_durability durability;
     const char *node; /* --on */
     uint32_t group_access, other_access;
     uint64_t deadline_us; /* of --timeout */

@@ -3,13 +3,15 @@
 #ifndef CLI_SPACE_HELP_H
 #define CLI_SPACE_HELP_H
 
-#define SPACE_HELP_CREATE                                                                      \
-    "  create NAME SIZE     a space; SIZE: of its blocks at each node that serves spaces; it " \
-    "is yours\n"                                                                               \
-    "      --cache SIZE     of others' blocks that each keeps, about (default: SIZE)\n"        \
-    "      --block SIZE     what is kept coherent as one: 64 to 4096 (default: 512)\n"         \
-    "      --group RIGHTS   what your group may: of r (read), w (write)\n"                     \
-    "      --others RIGHTS  what all others may\n"
+#define SPACE_HELP_CREATE                                                                         \
+    "  create NAME SIZE     a space; SIZE: of its blocks at each node that serves spaces; it "    \
+    "is yours\n"                                                                                  \
+    "      --cache SIZE     of others' blocks that each keeps, about (default: SIZE)\n"           \
+    "      --block SIZE     what is kept coherent as one: 64 to 4096 (default: 512)\n"            \
+    "      --group RIGHTS   what your group may: of r (read), w (write)\n"                        \
+    "      --others RIGHTS  what all others may\n"                                                \
+    "      --durability HOW what a node that was killed has of it when it is there again: none\n" \
+    "                       (default), async (what others saw, or was flushed), sync (all)\n"
 
 #define SPACE_HELP_LS "  ls [PREFIX]          all spaces, by name; PREFIX: what names begin with\n"
 
@@ -31,7 +33,7 @@
 
 #define SPACE_HELP_ALL                                                                            \
     "A SIZE has K, M, G, T or P behind it, or nothing; an ADDRESS is as alloc prints it. What a " \
-    "node has\nof a space goes with it.\n"                                                        \
+    "node has\nof a space that is not durable goes with it.\n"                                    \
     "Without --timeout: 30 seconds for each step.\n"
 
 #endif

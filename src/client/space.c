@@ -115,8 +115,11 @@ static const char *own_sentence(uint32_t what, nigh_status status)
                    ? "as many threads of clients of this node use spaces as may"
                    : "there are as many spaces as there may be";
     case NIGH_UNSUPPORTED:
-        return "the node serves no spaces (nighd --space-memory), or none of this durability, or "
-               "is older than this libnigh";
+        return "a node serves no spaces (nighd --space-memory), or keeps no logs of those that "
+               "are durable (nighd --log-dir), or is older than this libnigh";
+    case NIGH_DISK:
+        return "a node that would take part cannot write its log (nighd --log-dir): its disk is "
+               "full, or fails";
     case NIGH_INVALID: return "the node is older than this libnigh, and does not know the question";
     case NIGH_PEER_LOST: return "a node that serves spaces cannot be reached (nigh nodes)";
     case NIGH_BUSY:

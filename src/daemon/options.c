@@ -35,6 +35,7 @@ enum daemon_option_number {
     OPTION_CALL_MEMORY,
     OPTION_REGION_MEMORY,
     OPTION_SPACE_MEMORY,
+    OPTION_LOG_DIR,
     OPTION_REGION_QOS,
     OPTION_SESSION_RATE,
     OPTION_SESSION_OPS,
@@ -88,6 +89,8 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
                               "most memory for regions that lie here, beside --memory (half)"},
     [OPTION_SPACE_MEMORY] = {"space-memory", "SIZE",
                              "most memory for spaces, beside --memory; 0 (default): serves none"},
+    [OPTION_LOG_DIR] = {"log-dir", "DIR",
+                        "keep there the logs of spaces that are durable (no such are served)"},
     [OPTION_REGION_QOS] =
         {"region-qos", "WAY",
          "priorities of regions: software (low ones are limited), separate, none"},
@@ -425,6 +428,7 @@ nigh_status daemon_option_set(struct daemon_options *o, int option, const char *
     case OPTION_CALL_MEMORY: return option_some_bytes(text, &o->call_memory_bytes, why, n);
     case OPTION_REGION_MEMORY: return option_region_memory(text, &o->region_memory_bytes, why, n);
     case OPTION_SPACE_MEMORY: return option_size(text, &o->space_memory_bytes, why, n);
+    case OPTION_LOG_DIR: return option_path(text, o->log_dir, why, n);
     case OPTION_REGION_QOS: return option_region_qos(text, &o->region_qos, why, n);
     case OPTION_SESSION_RATE: return option_size(text, &o->session_rate_bytes, why, n);
     case OPTION_SESSION_OPS:
@@ -639,6 +643,7 @@ nigh_status daemon_options_resolve(struct daemon_options *o, uint32_t cores,
         .call_memory_bytes = o->call_memory_bytes,
         .region_memory_bytes = o->region_memory_bytes,
         .space_memory_bytes = o->space_memory_bytes,
+        .space_log_dir = o->log_dir[0] != '\0' ? o->log_dir : NULL,
         .region_qos = o->region_qos,
         .session_rate_bytes = o->session_rate_bytes,
         .session_rate_ops = o->session_ops,

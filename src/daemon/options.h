@@ -36,8 +36,9 @@ struct daemon_pool {
 
 struct daemon_options {
     char socket[SETTINGS_PATH_BYTES];
-    char spill[SETTINGS_PATH_BYTES]; /* "": none */
-    char state[SETTINGS_PATH_BYTES]; /* "": none */
+    char spill[SETTINGS_PATH_BYTES];   /* "": none */
+    char state[SETTINGS_PATH_BYTES];   /* "": none */
+    char log_dir[SETTINGS_PATH_BYTES]; /* "": none */
     uint64_t memory_bytes;
     bool memory_given;
     uint64_t extent_bytes;
@@ -95,7 +96,7 @@ struct daemon_option {
     const char *text;  /* for --help */
 };
 
-#define DAEMON_OPTIONS_COUNT 41
+#define DAEMON_OPTIONS_COUNT 42
 
 extern const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT];
 

@@ -112,7 +112,8 @@ void plan_print(const struct node_settings *settings)
     printf("regions       up to %s of them lie here, beside that\n", largest);
     if (settings->space_memory_bytes != 0) {
         bytes_format_size(settings->space_memory_bytes, largest);
-        printf("spaces        up to %s of them lie here, beside that\n", largest);
+        printf("spaces        up to %s of them lie here, beside that%s%s\n", largest,
+               settings->space_log_dir[0] != '\0' ? "; logs in " : "", settings->space_log_dir);
     }
     plan_print_shares(settings);
     printf("when full     %s%s\n", settings->spill_dir[0] != '\0' ? "spill to " : "evict",

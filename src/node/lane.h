@@ -133,9 +133,10 @@ struct lane_config {
     struct bulk_memories *bulks;  /* of this node; NULL: there is none */
     uint64_t region_memory_bytes; /* most that chunks of regions take here */
     uint64_t space_memory_bytes;  /* most that spaces take here; 0: this lane serves none */
-    uint32_t region_qos;          /* enum qos_policy */
-    uint64_t session_rate_bytes;  /* of regions, that one session has a second; 0: without end */
-    uint64_t session_rate_ops;    /* operations of regions, likewise */
+    const struct space_log_folder *space_logs; /* NULL: this node keeps none */
+    uint32_t region_qos;                       /* enum qos_policy */
+    uint64_t session_rate_bytes; /* of regions, that one session has a second; 0: without end */
+    uint64_t session_rate_ops;   /* operations of regions, likewise */
 };
 
 struct lane;

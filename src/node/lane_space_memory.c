@@ -185,6 +185,10 @@ void lane_space_make(void *context, uint32_t place, const struct space_info *inf
         here->sent[n] = (struct space_sent){here, n};
     at->places[place] = here;
     list_push_back(&at->here, &here->link);
+    if (info->durability != SPACE_DURABLE_NONE && at->logs == NULL) {
+        here->status = NIGH_UNSUPPORTED; /* no --log-dir */
+        return;
+    }
     want(here, SPACE_MEMORY_CACHE, space_view_cache_bytes(sets_of(info), info->block_bytes));
     want(here, SPACE_MEMORY_HOME,
          space_view_home_bytes(info->home_bytes / info->block_bytes, info->block_bytes));
@@ -214,6 +218,15 @@ static uint64_t home_first(const struct lane_spaces *at, const struct space_info
                : space_address_of_life(at->self, 1, info->home_bytes);
 }
 
+static void make_views(struct space_here *here, const struct space_info *info)
+{
+    space_view_make_cache(here->pieces[SPACE_MEMORY_CACHE].memory->address, sets_of(info),
+                          info->block_bytes, &here->views[SPACE_MEMORY_CACHE]);
+    space_view_make_home(here->pieces[SPACE_MEMORY_HOME].memory->address,
+                         info->home_bytes / info->block_bytes, info->block_bytes,
+                         home_first(here->at, info), &here->views[SPACE_MEMORY_HOME]);
+}
+
 static nigh_status make_engine(struct space_here *here, const struct space_info *info)
 {
     struct lane_spaces *at = here->at;
@@ -230,14 +243,12 @@ static nigh_status make_engine(struct space_here *here, const struct space_info 
     if (status != NIGH_OK)
         return status;
     config.life |= 1;
-    space_view_make_cache(here->pieces[SPACE_MEMORY_CACHE].memory->address, sets_of(info),
-                          info->block_bytes, &here->views[SPACE_MEMORY_CACHE]);
-    space_view_make_home(here->pieces[SPACE_MEMORY_HOME].memory->address,
-                         info->home_bytes / info->block_bytes, info->block_bytes,
-                         home_first(at, info), &here->views[SPACE_MEMORY_HOME]);
+    lane_space_use_log(here, info, &config);
     config.home = here->views[SPACE_MEMORY_HOME];
     config.cache = here->views[SPACE_MEMORY_CACHE];
     status = space_engine_create(&config, &here->engine);
+    if (here->log != NULL)
+        space_log_here_forget(here->log);
     if (status == NIGH_OK)
         space_engine_pause(here->engine, !lane_spaces_serve(at), at->lane->now_us);
     return status;
@@ -262,6 +273,15 @@ static struct space_site site_of(const struct space_here *here)
     return site;
 }
 
+/* What it had is there first. True: that is waited for. */
+static bool wants_log(struct space_here *here, const struct space_info *info)
+{
+    if (info->durability == SPACE_DURABLE_NONE || here->log != NULL || here->status != NIGH_OK)
+        return false;
+    here->status = lane_space_open_log(here, info);
+    return here->status == NIGH_OK;
+}
+
 /* Both pieces have come, or will not. */
 static void made(struct space_here *here)
 {
@@ -269,6 +289,10 @@ static void made(struct space_here *here)
     const struct space_info *info = space_registry_info(at->registry, here->place);
     struct space_site site = {0};
 
+    if (info != NULL && here->status == NIGH_OK && here->log == NULL)
+        make_views(here, info);
+    if (info != NULL && wants_log(here, info))
+        return;
     if (info != NULL && here->status == NIGH_OK)
         here->status = open_to_peers(here, SPACE_MEMORY_CACHE);
     if (info != NULL && here->status == NIGH_OK)
@@ -278,13 +302,14 @@ static void made(struct space_here *here)
     if (info != NULL && here->status == NIGH_OK)
         site = site_of(here);
     else if (info != NULL)
-        LOG_WARN("no memory for a space", "status=%s", nigh_status_name(here->status));
+        LOG_WARN("this node takes no part in a space", "space=%s status=%s", info->name,
+                 nigh_status_name(here->status));
     space_registry_made(at->registry, here->place, here->status, &site);
 }
 
 static bool is_made(const struct space_here *here)
 {
-    return !here->pieces[SPACE_MEMORY_CACHE].is_making &&
+    return !lane_space_is_log_busy(here) && !here->pieces[SPACE_MEMORY_CACHE].is_making &&
            !here->pieces[SPACE_MEMORY_HOME].is_making;
 }
 
@@ -361,7 +386,7 @@ void lane_space_forgotten(void *context, uint32_t place)
 
 void lane_space_replace(struct lane_spaces *at, struct space_here *here)
 {
-    end_engine(here, NIGH_NO_QUORUM);
+    end_engine(here, here->has_failed ? NIGH_DISK : NIGH_NO_QUORUM);
     here->is_replaced = here->is_forgotten = true;
     here->joined = 0;
     at->places[here->place] = NULL;
@@ -402,6 +427,10 @@ static bool end_some(struct lane_spaces *at)
 
         if (!here->is_forgotten || here->under_way > 0 || !is_made(here))
             continue;
+        space_engine_destroy(here->engine);
+        here->engine = NULL;
+        if (!lane_space_end_log(here))
+            continue;
         unmake(here);
         if (!is_replaced)
             space_registry_free(at->registry, place);
@@ -413,7 +442,7 @@ static bool end_some(struct lane_spaces *at)
 bool lane_spaces_memory_turn(struct lane_spaces *at)
 {
     struct region_memory *memory;
-    bool any = false;
+    bool any = lane_spaces_log_turn(at);
 
     while ((memory = region_memories_take(at->memories)) != NULL) {
         take(memory);
@@ -445,6 +474,15 @@ void lane_spaces_memory_fini(struct lane_spaces *at)
         struct space_here *here = container_of(list_first(&at->here), struct space_here, link);
 
         end_engine(here, NIGH_CLOSED);
+        lane_space_stop_log(here);
+        space_engine_destroy(here->engine);
+        here->engine = NULL;
+        if (here->log != NULL) {
+            (void)lane_space_end_log(here);
+            space_logs_wait(at->logs, here->log);
+            free(here->log);
+            here->log = NULL;
+        }
         unmake(here);
     }
 }

@@ -432,8 +432,9 @@ static nigh_status take_make(const struct asked_for *want, const uint8_t *bytes,
         ((make.group_rights | make.other_rights) & ~RIGHTS) != 0 ||
         make.durability > SESSION_SPACE_DURABLE_SYNC)
         return NIGH_INVALID;
-    if (make.durability != SESSION_SPACE_DURABLE_NONE)
-        return NIGH_UNSUPPORTED; /* no node writes a log yet */
+    if (make.durability != SESSION_SPACE_DURABLE_NONE && want->at->logs == NULL)
+        return NIGH_UNSUPPORTED; /* no --log-dir */
+    info->durability = make.durability;
     info->block_bytes = make.block_bytes != 0 ? make.block_bytes : LIMIT_SPACE_BLOCK_DEFAULT;
     info->home_bytes = make.home_bytes;
     info->cache_bytes = make.cache_bytes != 0 ? make.cache_bytes : make.home_bytes;

@@ -257,19 +257,25 @@ static void leave_all(struct lane_spaces *at)
         LOG_WARN("this node was in no view: what it had of spaces is lost", "seat=%u", at->self);
 }
 
-/* With other memory: what others send there by what they knew ends with the links, which come up
- * anew. */
-static bool come_back(struct lane_spaces *at)
+/* False: they go, but are not all gone. */
+static bool break_links(struct lane_spaces *at, nigh_status why)
 {
     bool has_links = false;
 
     for (uint8_t seat = 0; seat < LIMIT_SPACE_SEATS; seat++) {
         if (at->links[seat] != NULL) {
-            link_break(at->links[seat], NIGH_STALE, at->lane->now_us);
+            link_break(at->links[seat], why, at->lane->now_us);
             has_links = true;
         }
     }
-    if (has_links)
+    return !has_links;
+}
+
+/* With other memory: what others send there by what they knew ends with the links, which come up
+ * anew. */
+static bool come_back(struct lane_spaces *at)
+{
+    if (!break_links(at, NIGH_STALE))
         return false;
     at->remakes++;
     for (uint32_t place = 0; place < LIMIT_SPACES; place++) {
@@ -281,6 +287,25 @@ static bool come_back(struct lane_spaces *at)
         space_registry_remake(at->registry, place);
     }
     at->is_out = false;
+    return true;
+}
+
+/* Who could not write its log takes no part any more; the others hear so over links that come up
+ * anew. */
+static bool leave_failed(struct lane_spaces *at)
+{
+    if (!break_links(at, NIGH_DISK))
+        return false;
+    for (uint32_t place = 0; place < LIMIT_SPACES; place++) {
+        struct space_here *here = at->places[place];
+
+        if (here == NULL || here->is_deleted || !here->has_failed)
+            continue;
+        lane_space_close_all(at, here->birth);
+        lane_space_replace(at, here);
+        space_registry_lose(at->registry, place, NIGH_DISK);
+    }
+    at->has_failed = false;
     return true;
 }
 
@@ -375,6 +400,8 @@ bool lane_turn_spaces(struct lane *lane)
     any = lane_spaces_asked_turn(at) || any;
     if (at->is_out && at->lease_us != 0 && is_in(at))
         any = come_back(at) || any;
+    if (at->has_failed)
+        any = leave_failed(at) || any;
     any = cut_links(at) || any;
     any = say_letters(at) || any;
     lane_spaces_go_on(at);
@@ -408,7 +435,8 @@ uint64_t lane_spaces_due_us(const struct lane *lane)
 
         if (here->engine != NULL)
             due_us = min_u64(due_us, space_engine_deadline(here->engine));
-        if (here->is_forgotten || here->pieces[0].wanted != 0 || here->pieces[1].wanted != 0)
+        if (here->is_forgotten || here->has_failed || here->pieces[0].wanted != 0 ||
+            here->pieces[1].wanted != 0)
             due_us = min_u64(due_us, lane->now_us + LOOK_AGAIN_US);
     }
     return due_us;
@@ -528,6 +556,8 @@ nigh_status lane_open_spaces(struct lane *lane)
         status =
             region_memories_create(lane->config.space_memory_bytes, on_memory, lane, &at->memories);
     if (status == NIGH_OK)
+        status = lane_spaces_open_logs(at);
+    if (status == NIGH_OK)
         look_at_lease(at);
     return status;
 }
@@ -547,6 +577,7 @@ void lane_close_spaces(struct lane *lane)
     for (uint32_t slot = 0; at->windows != NULL && slot < lane->config.max_sessions; slot++)
         lane_spaces_forget(lane, slot, true);
     lane_spaces_memory_fini(at);
+    lane_spaces_close_logs(at);
     if (at->windows != NULL)
         space_windows_destroy(at->windows);
     if (at->memories != NULL)

@@ -10,6 +10,7 @@
 #include "base/list.h"
 #include "node/lane_internal.h"
 #include "node/region_memories.h"
+#include "node/space_logs.h"
 #include "space/engine.h"
 #include "space/registry.h"
 #include "space/windows.h"
@@ -40,6 +41,8 @@ struct space_here {
     struct space_piece pieces[2]; /* by enum space_memory */
     nigh_status status;           /* of their making */
     struct space_engine *engine;  /* NULL: not yet, or not any more */
+    struct space_log_here *log;   /* NULL: it has none, or not yet, or not any more */
+    bool has_failed;              /* the log: it is to be left */
     struct space_view views[2];
     struct space_site sites[LIMIT_SPACE_SEATS]; /* of who has joined */
     uint64_t joined;                            /* whose messages go, and are taken */
@@ -94,6 +97,8 @@ struct lane_spaces {
     struct space_registry *registry;
     struct space_windows *windows;
     struct region_memories *memories;
+    struct space_logs *logs; /* NULL: this node keeps none */
+    bool has_failed;         /* of something here */
     uint8_t self;
     uint64_t lease_us; /* until then; UINT64_MAX: for ever; 0: it has none */
     bool is_out;       /* it had no lease, or is in no view: what it had others take for lost */
@@ -146,6 +151,23 @@ void lane_space_says_gone(struct lane_spaces *at, uint64_t birth, link_done **do
 struct space_here *lane_space_by_birth(const struct lane_spaces *at, uint64_t birth);
 /* All members take what it had for lost: it begins anew, in other memory. */
 void lane_space_replace(struct lane_spaces *at, struct space_here *here);
+
+/* ---- lane_space_log.c ------------------------------------------------------ */
+
+/* Begins one, of a space whose memory is there; lane_spaces_log_turn tells how that ended. */
+nigh_status lane_space_open_log(struct space_here *here, const struct space_info *info);
+bool lane_space_is_log_busy(const struct space_here *here);
+/* What the engine of a space that has a log is given beside. */
+void lane_space_use_log(struct space_here *here, const struct space_info *info,
+                        struct space_engine_config *config);
+/* False: not yet: what is under way has to end. The engine is gone by then. */
+bool lane_space_end_log(struct space_here *here);
+/* What was done to files. True: something has happened. */
+bool lane_spaces_log_turn(struct lane_spaces *at);
+nigh_status lane_spaces_open_logs(struct lane_spaces *at);
+void lane_spaces_close_logs(struct lane_spaces *at);
+/* The node stops: what was appended is written, and nothing is under way any more. */
+void lane_space_stop_log(struct space_here *here);
 
 /* ---- lane_space_sessions.c ------------------------------------------------ */
 

@@ -124,6 +124,7 @@ static void node_destroy(struct nigh_node *node)
     peers_destroy(node->peers);
     views_destroy(node->views);
     views_file_close(&node->state_file);
+    space_log_folder_close(&node->space_logs);
     if (node->spill_lock.fd >= 0 && !node->goes_on)
         (void)disk_clean(node->settings.spill_dir, node_keeps_no_file, NULL);
     lock_file_close(&node->spill_lock);
@@ -170,6 +171,17 @@ static nigh_status node_make_shared(struct nigh_node *node, char *why, size_t wh
     return status;
 }
 
+/* Of its rank, which it knows by now. */
+static nigh_status node_claim_space_logs(struct nigh_node *node, char *why, size_t why_bytes)
+{
+    const struct node_settings *settings = &node->settings;
+
+    if (settings->space_log_dir[0] == '\0' || !settings_serve_spaces(settings))
+        return NIGH_OK;
+    return space_log_folder_open(&node->space_logs, settings->space_log_dir,
+                                 settings->clustered ? settings->members.self : 0, why, why_bytes);
+}
+
 static nigh_status node_make(struct nigh_node *node, char *why, size_t why_bytes)
 {
     nigh_status status;
@@ -185,6 +197,8 @@ static nigh_status node_make(struct nigh_node *node, char *why, size_t why_bytes
     if (status == NIGH_OK) {
         pools_init(&node->pools, node->settings.lanes, node->entries_a_lane);
         status = node_join(node, why, why_bytes);
+        if (status == NIGH_OK)
+            status = node_claim_space_logs(node, why, why_bytes);
         if (status == NIGH_OK)
             status = node_listen_to_peers(node, why, why_bytes);
         node->is_unheard = status != NIGH_OK;
@@ -231,6 +245,7 @@ static struct nigh_node *node_create(const struct node_settings *settings, struc
     lock_file_init(&node->lock);
     lock_file_init(&node->spill_lock);
     views_file_init(&node->state_file);
+    space_log_folder_init(&node->space_logs);
     node->front.listen_fd = node->front.attach_fd = node->front.spare_fd = -1;
     for (uint32_t i = 0; i < LIMIT_FRONT_HALF_OPEN; i++)
         node->front.halves[i].fd = -1;

@@ -17,6 +17,7 @@
 #include "node/pool.h"
 #include "node/redis.h"
 #include "node/session.h"
+#include "node/space_logs.h"
 #include "node/state.h"
 #include "node/views.h"
 
@@ -44,6 +45,7 @@ struct nigh_node {
 
     struct lock_file spill_lock; /* closed: this node does not spill */
     struct views_file state_file;
+    struct space_log_folder space_logs;
     int page_fd;
     int page_read_fd;
     struct session_node_page *page;

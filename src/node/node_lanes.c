@@ -232,6 +232,7 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         .region_memory_bytes = settings->region_memory_bytes,
         .space_memory_bytes =
             number == 0 && settings_serve_spaces(settings) ? settings->space_memory_bytes : 0,
+        .space_logs = number == 0 && node->space_logs.fd >= 0 ? &node->space_logs : NULL,
         .region_qos = settings->region_qos,
         .session_rate_bytes = settings->session_rate_bytes,
         .session_rate_ops = settings->session_rate_ops,

@@ -33,6 +33,7 @@ static void node_in_child(void)
             lock_file_in_child(&node->lock);
             lock_file_in_child(&node->spill_lock);
             views_file_in_child(&node->state_file);
+            space_log_folder_in_child(&node->space_logs);
             if (node->peers != NULL)
                 peers_in_child(node->peers);
         }

@@ -153,6 +153,17 @@ static nigh_status settings_check_paths(const nigh_node_options *o, struct node_
         return settings_fail(why, why_bytes,
                              "the state directory (--state) is empty or longer than %u bytes",
                              SETTINGS_PATH_BYTES - 1);
+    if (o->space_log_dir != NULL &&
+        (o->space_log_dir[0] == '\0' ||
+         bytes_copy_text(s->space_log_dir, sizeof(s->space_log_dir), o->space_log_dir) != NIGH_OK))
+        return settings_fail(why, why_bytes,
+                             "the directory for the logs of spaces (--log-dir) is empty or longer "
+                             "than %u bytes",
+                             SETTINGS_PATH_BYTES - 1);
+    if (s->space_log_dir[0] != '\0' && o->space_memory_bytes == 0)
+        return settings_fail(why, why_bytes,
+                             "a directory for the logs of spaces (--log-dir) needs memory for "
+                             "spaces: give --space-memory, too");
     if (s->spill_bytes != 0 && s->spill_dir[0] == '\0')
         return settings_fail(why, why_bytes,
                              "a bound on spilled bytes needs a spill directory; name one");

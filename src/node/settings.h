@@ -41,6 +41,7 @@ struct node_settings {
     uint64_t call_memory_bytes;
     uint64_t region_memory_bytes;
     uint64_t space_memory_bytes;                   /* 0: it serves no spaces */
+    char space_log_dir[SETTINGS_PATH_BYTES];       /* "": it keeps no logs of them */
     uint32_t region_qos;                           /* NIGH_REGION_QOS_* */
     uint64_t session_rate_bytes, session_rate_ops; /* of regions, a second; 0: no limit */
     char spill_dir[SETTINGS_PATH_BYTES];           /* "": evict */

@@ -591,8 +591,9 @@ static void finish_open(struct space_engine *engine)
 
 void engine_try_open(struct space_engine *engine)
 {
-    if (engine->needs_term || !space_term_is_heard(&engine->term) || engine->term.home.term == 0 ||
-        !are_linked(engine)) {
+    /* One that a log tells of was begun in another life: that has no members here. */
+    if (engine->needs_term || !space_term_is_heard(&engine->term) ||
+        engine->term.home.members == 0 || !are_linked(engine)) {
         return;
     }
     if (!engine->is_opening) {

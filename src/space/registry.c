@@ -36,7 +36,8 @@ bool space_info_is_valid(const struct space_info *info)
            (block & (block - 1)) == 0 && info->home_bytes >= 2 * (uint64_t)block &&
            info->home_bytes <= LIMIT_SPACE_HOME_BYTES && info->cache_bytes > 0 &&
            info->cache_bytes <= LIMIT_SPACE_HOME_BYTES && info->home_bytes % block == 0 &&
-           is_right(info->mode) && is_right(info->mode >> 2);
+           info->durability <= SPACE_DURABLE_SYNC && is_right(info->mode) &&
+           is_right(info->mode >> 2);
 }
 
 /* ---- what is known -------------------------------------------------------- */
@@ -273,6 +274,33 @@ bool space_registry_is_making(const struct space_registry *registry, uint32_t pl
     const struct space_known *known = &registry->known[place];
 
     return known->state == KNOWN_MAKING || (known->state == KNOWN_GOING && known->is_unmade);
+}
+
+nigh_status space_registry_restore(struct space_registry *registry, const struct space_info *info)
+{
+    struct space_known *known;
+
+    NIGH_ASSERT(registry->linked == 0);
+    if (space_registry_find(registry, info->id) < LIMIT_SPACES ||
+        registry_known(registry, info->birth) != NULL) {
+        return NIGH_EXISTS;
+    }
+    known = registry_add(registry, info);
+    if (known == NULL) {
+        return NIGH_LIMIT;
+    }
+    registry->shell.make(registry->shell.context, registry_place(registry, known), &known->info);
+    return NIGH_OK;
+}
+
+void space_registry_lose(struct space_registry *registry, uint32_t place, nigh_status why)
+{
+    struct space_known *known = &registry->known[place];
+
+    NIGH_ASSERT(registry->linked == 0 && known->state == KNOWN_HERE);
+    known->state = KNOWN_WITHOUT;
+    known->why = why;
+    registry_go_on(registry, known);
 }
 
 void space_registry_remake(struct space_registry *registry, uint32_t place)

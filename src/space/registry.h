@@ -21,13 +21,20 @@
 #include "nigh/status.h"
 #include "space/letter.h"
 
+/* What a node that was killed has of it when it is there again (docs/spaces.md, durability). */
+enum space_durability {
+    SPACE_DURABLE_NONE,
+    SPACE_DURABLE_ASYNC,
+    SPACE_DURABLE_SYNC
+};
+
 /* What a space is. */
 struct space_info {
     uint64_t id;                      /* of its name: space_name_id */
     uint64_t birth;                   /* not 0 */
     uint64_t home_bytes, cache_bytes; /* at each node */
     uint32_t block_bytes;
-    uint32_t durability;
+    uint32_t durability;     /* enum space_durability */
     uint32_t uid, gid, mode; /* whose it is, and who may what: the node's to judge */
     uint32_t name_bytes;
     char name[LIMIT_SPACE_NAME_BYTES + 1]; /* terminated; any bytes */
@@ -78,6 +85,14 @@ void space_registry_made(struct space_registry *registry, uint32_t place, nigh_s
 
 /* Whether that is waited for. */
 bool space_registry_is_making(const struct space_registry *registry, uint32_t place);
+
+/* One that this node took part in before it was started, as its log says. There are no links yet.
+ * NIGH_EXISTS, NIGH_LIMIT. */
+nigh_status space_registry_restore(struct space_registry *registry, const struct space_info *info);
+
+/* What was made is of no use any more, and why: this node takes no part in it. There are no links.
+ */
+void space_registry_lose(struct space_registry *registry, uint32_t place, nigh_status why);
 
 /* What was made is of no use any more: it is made anew. There are no links. */
 void space_registry_remake(struct space_registry *registry, uint32_t place);

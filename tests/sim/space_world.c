@@ -1180,7 +1180,8 @@ static void crash_or_start(struct world *world)
 
     if (!world->nodes[number].is_alive) {
         start_node(world, number);
-        if (world->nodes[number].is_alive) {
+        /* Or later: others may say something before it knows. */
+        if (world->nodes[number].is_alive && one_in(world, 2)) {
             tell_members(world, number);
         }
     } else if ((left & (left - 1)) != 0) {

@@ -549,7 +549,7 @@ def test_help_and_version():
     code, printed, said = run("--help")
     assert code == 0 and said == ""
     for flag in ("memory", "socket", "lanes", "spin-us", "max-objects", "extent", "huge", "spill", "spill-max",
-                 "session-quota", "call-memory", "region-memory", "space-memory", "region-qos", "session-rate", "session-ops", "max-sessions", "max-pins", "config", "hold", "ready-fd", "http", "log-level", "check"):
+                 "session-quota", "call-memory", "region-memory", "space-memory", "log-dir", "region-qos", "session-rate", "session-ops", "max-sessions", "max-pins", "config", "hold", "ready-fd", "http", "log-level", "check"):
         assert "--" + flag in printed, flag
     assert max(len(line) for line in printed.splitlines()) <= 100
     for words in ("spill directory", "port for other nodes", "or 32 bytes"):

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The directory of a node's logs, and that of each space in it: what space_logs.c needs of it. */
+#ifndef NODE_SPACE_LOG_FOLDER_H
+#define NODE_SPACE_LOG_FOLDER_H
+
+#include "node/space_logs.h"
+
+#define SPACE_LOG_FOLDER_NAME "%016llx" /* of a space: its birth */
+
+/* The directory of that space, made if it is not there; it says which space it is of. NIGH_CORRUPT,
+ * NIGH_VERSION: it says something else. */
+nigh_status space_log_folder_make(int fd, const struct space_info *info, int *space_fd);
+void space_log_folder_remove(int fd, uint64_t birth);
+
+#endif

@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Spaces that are durable, end to end: three nighds with logs, over TCP. A node that is killed
+ * while its clients write, and started again, has what they were told is done (sync), or what was
+ * flushed (async); meanwhile the others go on with all else. A cluster of which all nodes were
+ * killed has it, too. What is deleted has no log any more, and what is not a log is left alone.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "nigh/space.h"
+#include "support/node_fixture.h"
+
+#define SECOND_US UINT64_C(1000000)
+#define WAIT_US   (20 * SECOND_US)
+#define NODES     3u
+#define MIB       (UINT64_C(1) << 20)
+#define DEAD_MS   "2000"
+#define KILLS     4u
+
+struct world {
+    uint32_t count;
+    struct node_fixture node[NODES];
+    nigh_client *client[NODES];
+    char members[128], key[108], state[NODES][108], logs[NODES][108], rank[NODES][12];
+    uint32_t without; /* the node that keeps no logs; NODES: all do */
+};
+
+static nigh_client *attach(const struct world *world, uint32_t n)
+{
+    nigh_client_options options = {.struct_size = sizeof options,
+                                   .socket_path = world->node[n].socket};
+    nigh_client *client = NULL;
+
+    assert_int_equal(nigh_client_open(&options, &client), NIGH_OK);
+    return client;
+}
+
+static void start_node(struct world *world, uint32_t n, bool again)
+{
+    const char *flags[] = {"--lanes",
+                           "1",
+                           "--space-memory",
+                           "16M",
+                           "--join",
+                           world->members,
+                           "--member",
+                           world->rank[n],
+                           "--cluster-key",
+                           world->key,
+                           "--state",
+                           world->state[n],
+                           "--dead-ms",
+                           DEAD_MS,
+                           n == world->without ? NULL : "--log-dir",
+                           world->logs[n],
+                           NULL};
+
+    if (again) {
+        node_fixture_start_again(&world->node[n], "32M", flags);
+    } else {
+        node_fixture_start(&world->node[n], "32M", flags);
+    }
+}
+
+static void begin_world(struct world *world, uint32_t without)
+{
+    size_t length = 0;
+
+    memset(world, 0, sizeof *world);
+    world->count = NODES;
+    world->without = without;
+    support_path(world->key, sizeof world->key, "key");
+    support_put_file(support_dir(), "/key",
+                     "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n");
+    assert_int_equal(chmod(world->key, 0600), 0);
+    for (uint32_t n = 0; n < NODES; n++) {
+        char name[32];
+
+        length += (size_t)snprintf(world->members + length, sizeof world->members - length,
+                                   "%s127.0.0.1:%d", n > 0 ? "," : "", support_port());
+        snprintf(name, sizeof name, "state-%d", support_port());
+        support_path(world->state[n], sizeof world->state[n], name);
+        snprintf(name, sizeof name, "logs-%d", support_port());
+        support_path(world->logs[n], sizeof world->logs[n], name);
+        snprintf(world->rank[n], sizeof world->rank[n], "%u", n);
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
+        start_node(world, n, false);
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
+        world->client[n] = attach(world, n);
+    }
+}
+
+static void end_world(struct world *world)
+{
+    for (uint32_t n = 0; n < world->count; n++) {
+        nigh_client_close(world->client[n]);
+    }
+    for (uint32_t n = 0; n < world->count; n++) {
+        node_fixture_stop(&world->node[n]);
+    }
+}
+
+/* What a test does is to go well; else its client says why it did not. */
+static void claim(nigh_client *client, nigh_status status)
+{
+    if (status != NIGH_OK) {
+        char why[256];
+
+        nigh_client_error(client, why, sizeof why);
+        fail_msg("%s: %s", nigh_status_name(status), why);
+    }
+}
+
+static nigh_space *create(nigh_client *client, const char *name, nigh_space_durability durability)
+{
+    nigh_space_spec spec = {
+        .struct_size = sizeof spec, .name = name, .home_size = MIB, .durability = durability};
+    nigh_space *space = NULL;
+
+    claim(client, nigh_space_create(client, &spec, WAIT_US, &space));
+    return space;
+}
+
+static nigh_space *open_space(nigh_client *client, const char *name, uint32_t access)
+{
+    nigh_space *space = NULL;
+
+    claim(client, nigh_space_open(client, name, access, WAIT_US, &space));
+    return space;
+}
+
+static void open_all(struct world *world, const char *name, nigh_space_durability durability,
+                     nigh_space *spaces[NODES])
+{
+    spaces[0] = create(world->client[0], name, durability);
+    for (uint32_t n = 1; n < world->count; n++) {
+        spaces[n] = open_space(world->client[n], name, NIGH_SPACE_ALL);
+    }
+}
+
+static nigh_space_address alloc_at(const struct world *world, uint32_t n, nigh_space *space,
+                                   uint64_t size, uint32_t rank)
+{
+    nigh_space_address address = 0;
+
+    claim(world->client[n], nigh_space_alloc(space, size, NIGH_SPACE_ON(rank), WAIT_US, &address));
+    assert_int_equal(address >> 48, rank);
+    return address;
+}
+
+static void write_all(const struct world *world, uint32_t n, nigh_space *space,
+                      nigh_space_address address, const void *bytes, uint64_t size)
+{
+    nigh_space_address failed = 0;
+
+    claim(world->client[n], nigh_space_write(space, address, bytes, size, WAIT_US));
+    claim(world->client[n], nigh_space_flush(space, WAIT_US, &failed));
+}
+
+static uint64_t get(const struct world *world, uint32_t n, nigh_space *space,
+                    nigh_space_address address)
+{
+    uint64_t value = 0;
+
+    claim(world->client[n], nigh_space_read(space, address, &value, sizeof value, WAIT_US));
+    return value;
+}
+
+static void kill_node(struct world *world, uint32_t n)
+{
+    assert_int_equal(kill(world->node[n].pid, SIGKILL), 0);
+    assert_int_equal(waitpid(world->node[n].pid, NULL, 0), world->node[n].pid);
+}
+
+static void open_again(struct world *world, uint32_t n, const char *name, nigh_space **space)
+{
+    *space = NULL;
+    assert_true(SUPPORT_WAIT(
+        nigh_space_open(world->client[n], name, NIGH_SPACE_ALL, WAIT_US, space) == NIGH_OK, 30000));
+}
+
+static void start_again(struct world *world, uint32_t n)
+{
+    nigh_client_close(world->client[n]);
+    start_node(world, n, true);
+    world->client[n] = attach(world, n);
+}
+
+/* What is there once all that is away is back. */
+static uint64_t get_at_last(nigh_space *space, nigh_space_address address)
+{
+    uint64_t value = 0;
+    nigh_status status = NIGH_OK;
+
+    if (!SUPPORT_WAIT((status = nigh_space_read(space, address, &value, sizeof value, WAIT_US)) ==
+                          NIGH_OK,
+                      30000)) {
+        fail_msg("%s", nigh_status_name(status));
+    }
+    return value;
+}
+
+/* ---- a node that is killed ------------------------------------------------ */
+
+/* Words that the client of one node counts in, each of another home, until the node is dead. */
+struct counter {
+    nigh_space *space;
+    nigh_space_address words[NODES];
+    _Atomic uint64_t told[NODES];
+    _Atomic uint64_t written; /* to words[n] + 8, with a ticket that was waited for */
+};
+
+static void *count(void *context)
+{
+    struct counter *counter = context;
+
+    for (uint64_t n = 1;; n++) {
+        uint64_t before, written = n;
+        uint32_t which = (uint32_t)(n % NODES);
+
+        if (nigh_space_fetch_add(counter->space, counter->words[which], 1, WAIT_US, &before) !=
+            NIGH_OK) {
+            return NULL;
+        }
+        atomic_store(&counter->told[which], before + 1);
+        if (nigh_space_write(counter->space, counter->words[0] + 8, &written, sizeof written,
+                             WAIT_US) != NIGH_OK ||
+            nigh_space_flush(counter->space, WAIT_US, NULL) != NIGH_OK) {
+            return NULL;
+        }
+        atomic_store(&counter->written, written);
+    }
+}
+
+/* One that was under way may be done. */
+static void check_counter(struct world *world, nigh_space *spaces[NODES],
+                          const struct counter *counter)
+{
+    for (uint32_t n = 0; n < NODES; n++) {
+        for (uint32_t word = 0; word < NODES; word++) {
+            uint64_t value = get_at_last(spaces[n], counter->words[word]);
+            uint64_t told = atomic_load(&counter->told[word]);
+
+            if (value != told && value != told + 1) {
+                fail_msg("word %u is %llu at node %u, and %llu was told", word,
+                         (unsigned long long)value, n, (unsigned long long)told);
+            }
+        }
+    }
+    assert_true(get_at_last(spaces[1], counter->words[0] + 8) >= atomic_load(&counter->written));
+    (void)world;
+}
+
+static void kill_and_look(struct world *world, nigh_space *spaces[NODES], struct counter *counter,
+                          nigh_space_address other, uint64_t after_us)
+{
+    uint64_t told = atomic_load(&counter->told[2]), value = after_us;
+    uint64_t end_us = support_now_us() + after_us;
+    pthread_t thread;
+
+    counter->space = spaces[2];
+    for (uint32_t n = 0; n < NODES; n++) {
+        atomic_store(&counter->told[n], get_at_last(spaces[0], counter->words[n]));
+    }
+    assert_int_equal(pthread_create(&thread, NULL, count, counter), 0);
+    assert_true(SUPPORT_WAIT(atomic_load(&counter->told[2]) > told + 3 && support_now_us() > end_us,
+                             30000));
+    kill_node(world, 2);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    /* The others go on, with what is not that node's; what is its is said not to be there. */
+    write_all(world, 0, spaces[0], other, &value, sizeof value);
+    assert_int_equal(get(world, 1, spaces[1], other), value);
+    value = 0;
+    assert_int_equal(nigh_space_read(spaces[0], counter->words[2], &value, sizeof value, WAIT_US),
+                     NIGH_PEER_LOST);
+    start_again(world, 2);
+    open_again(world, 2, "logs", &spaces[2]);
+    check_counter(world, spaces, counter);
+}
+
+static void what_was_told_is_there_whenever_a_node_is_killed(void **state)
+{
+    struct world world;
+    struct counter counter = {0};
+    nigh_space *spaces[NODES];
+    nigh_space_address other;
+    uint64_t seed = support_seed();
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "logs", NIGH_SPACE_DURABLE_SYNC, spaces);
+    for (uint32_t n = 0; n < NODES; n++) {
+        counter.words[n] = alloc_at(&world, 0, spaces[0], 512, n);
+    }
+    other = alloc_at(&world, 0, spaces[0], 512, 1);
+    for (uint32_t n = 0; n < KILLS; n++) {
+        kill_and_look(&world, spaces, &counter, other, support_random(&seed) % 300000);
+    }
+    end_world(&world);
+}
+
+static void what_was_flushed_is_there_and_away_until_then(void **state)
+{
+    struct world world;
+    nigh_space *spaces[NODES];
+    nigh_space_address own, others;
+    uint64_t value = 71;
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "logs", NIGH_SPACE_DURABLE_ASYNC, spaces);
+    own = alloc_at(&world, 2, spaces[2], 512, 2);
+    others = alloc_at(&world, 2, spaces[2], 512, 0);
+    write_all(&world, 2, spaces[2], own, &value, sizeof value);
+    value = 72;
+    write_all(&world, 2, spaces[2], others, &value, sizeof value);
+    kill_node(&world, 2);
+    /* Its home is here, and its bytes are not. */
+    assert_int_equal(nigh_space_read(spaces[1], others, &value, sizeof value, WAIT_US), NIGH_BUSY);
+    start_again(&world, 2);
+    open_again(&world, 2, "logs", &spaces[2]);
+    assert_int_equal(get_at_last(spaces[1], others), 72);
+    assert_int_equal(get_at_last(spaces[0], own), 71);
+    end_world(&world);
+}
+
+/* ---- all of them ---------------------------------------------------------- */
+
+static void a_cluster_that_was_killed_has_its_spaces(void **state)
+{
+    struct world world;
+    nigh_space *spaces[NODES];
+    nigh_space_address words[NODES];
+    uint64_t value;
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "logs", NIGH_SPACE_DURABLE_SYNC, spaces);
+    for (uint32_t n = 0; n < NODES; n++) {
+        words[n] = alloc_at(&world, 0, spaces[0], 512, n);
+        value = 100 + n;
+        write_all(&world, (n + 1) % NODES, spaces[(n + 1) % NODES], words[n], &value, sizeof value);
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
+        kill_node(&world, n);
+        nigh_client_close(world.client[n]);
+        world.client[n] = NULL;
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
+        start_again(&world, n);
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
+        open_again(&world, n, "logs", &spaces[n]);
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
+        assert_int_equal(get_at_last(spaces[n], words[n]), 100 + n);
+    }
+    end_world(&world);
+}
+
+/* ---- what has no log ------------------------------------------------------ */
+
+static uint32_t logs_of(const struct world *world, uint32_t n)
+{
+    char path[128];
+    uint32_t logs = 0;
+    struct dirent *entry;
+    DIR *folder;
+
+    (void)snprintf(path, sizeof path, "%s/rank-%u", world->logs[n], n);
+    folder = opendir(path);
+    assert_non_null(folder);
+    while ((entry = readdir(folder)) != NULL) {
+        logs += strlen(entry->d_name) == 16;
+    }
+    (void)closedir(folder);
+    return logs;
+}
+
+static void what_is_deleted_has_no_log(void **state)
+{
+    struct world world;
+    nigh_space *spaces[NODES];
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "logs", NIGH_SPACE_DURABLE_ASYNC, spaces);
+    for (uint32_t n = 0; n < NODES; n++) {
+        assert_int_equal(logs_of(&world, n), 1);
+        nigh_space_close(spaces[n]);
+    }
+    claim(world.client[1], nigh_space_delete(world.client[1], "logs", WAIT_US));
+    for (uint32_t n = 0; n < NODES; n++) {
+        assert_true(SUPPORT_WAIT(logs_of(&world, n) == 0, 20000));
+    }
+    end_world(&world);
+}
+
+static void all_nodes_need_a_directory(void **state)
+{
+    struct world world;
+    nigh_space *space = NULL;
+    nigh_space_spec spec = {.struct_size = sizeof spec,
+                            .name = "logs",
+                            .home_size = MIB,
+                            .durability = NIGH_SPACE_DURABLE_SYNC};
+    char why[256];
+
+    (void)state;
+    begin_world(&world, 1);
+    for (uint32_t n = 0; n < NODES; n++) {
+        assert_int_equal(nigh_space_create(world.client[n], &spec, WAIT_US, &space),
+                         NIGH_UNSUPPORTED);
+        nigh_client_error(world.client[n], why, sizeof why);
+        assert_non_null(strstr(why, "--log-dir"));
+    }
+    spec.durability = NIGH_SPACE_DURABLE_NONE;
+    claim(world.client[1], nigh_space_create(world.client[1], &spec, WAIT_US, &space));
+    assert_int_equal(logs_of(&world, 0), 0);
+    end_world(&world);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_was_told_is_there_whenever_a_node_is_killed),
+        cmocka_unit_test(what_was_flushed_is_there_and_away_until_then),
+        cmocka_unit_test(a_cluster_that_was_killed_has_its_spaces),
+        cmocka_unit_test(what_is_deleted_has_no_log),
+        cmocka_unit_test(all_nodes_need_a_directory),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
