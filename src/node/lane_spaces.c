@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
+
 #define LOG_MODULE "spaces"
 #include "base/log.h"
 
@@ -240,7 +242,7 @@ static void pause(struct lane_spaces *at, bool is_paused)
     }
 }
 
-/* What it has others take for lost: nobody is served any more. */
+/* What it has others take for lost: nobody is served any more, nor told what was done by it. */
 static void leave_all(struct lane_spaces *at)
 {
     LIST_FOREACH(node, &at->here)
@@ -248,6 +250,8 @@ static void leave_all(struct lane_spaces *at)
         struct space_here *here = container_of(node, struct space_here, link);
 
         if (here->has_members && !here->is_deleted && !here->is_replaced) {
+            space_windows_let_go(at->windows, UINT32_MAX, here->engine, NIGH_CLOSED,
+                                 at->lane->now_us);
             space_engine_members(here->engine, 0, at->lane->now_us);
             lane_space_close_all(at, here->birth);
             at->is_out = true;
@@ -511,10 +515,26 @@ static nigh_status make_registry(struct lane_spaces *at)
     return space_registry_create(at->self, &shell, &at->registry);
 }
 
+/* The lane may have stood still since it looked for a lease, for longer than that was: then it
+ * finds out in its next turn. */
+static bool is_current(void *context)
+{
+    struct lane_spaces *at = context;
+
+    if (!lane_spaces_serve(at))
+        return false;
+    if (at->lease_us == UINT64_MAX || clock_now_us(&clock_monotonic) < at->lease_us)
+        return true;
+    at->is_awake = true;
+    return false;
+}
+
 static nigh_status make_windows(struct lane_spaces *at)
 {
-    struct space_windows_shell shell = {
-        .context = at, .find = lane_space_find, .broken = lane_space_broken};
+    struct space_windows_shell shell = {.context = at,
+                                        .find = lane_space_find,
+                                        .broken = lane_space_broken,
+                                        .is_current = is_current};
 
     return space_windows_create(at->lane->config.max_sessions * LIMIT_SESSION_WINDOWS, &shell,
                                 &at->windows);

@@ -59,6 +59,14 @@ static bool adopt(struct lane *lane)
     return true;
 }
 
+/* Turns share a look at the clock; what clients are told of spaces has to be so when they are told,
+ * though the lane stood still since. */
+static bool has_ended(const struct lane *lane, uint64_t lease_us)
+{
+    return lease_us <= lane->now_us || (lane->spaces != NULL && lease_us != UINT64_MAX &&
+                                        lease_us <= clock_now_us(&clock_monotonic));
+}
+
 bool lane_turn_views(struct lane *lane)
 {
     uint64_t lease_us;
@@ -68,7 +76,7 @@ bool lane_turn_views(struct lane *lane)
         return false;
     any = adopt(lane);
     lease_us = views_lease_us(lane->config.views, lane->views_version);
-    lease_us = lease_us > lane->now_us ? lease_us : 0;
+    lease_us = has_ended(lane, lease_us) ? 0 : lease_us;
     if (unlikely((lease_us != 0) != (lane->lease_us != 0))) {
         exchange_quorum(lane->exchange, lease_us != 0, lane->now_us);
         lane_regions_lease(lane, lease_us != 0);

@@ -36,11 +36,13 @@ struct window {
     struct space_windows *windows;
     bool is_used, is_broken;
     bool flushes;  /* a FLUSH waits for logs */
+    bool rereads;  /* a READ was done while nothing may be told: it is done once more */
     bool is_dirty; /* something ended: what waits for it is looked at, and who sleeps woken */
     uint32_t session;
     struct space_consumer consumer;
     struct list order;
-    uint32_t count;
+    struct list kept; /* what is done and not told */
+    uint32_t count;   /* of both */
     struct record records[LIMIT_SPACE_RECORDS];
     uint32_t held; /* of these: */
     struct hold holds[LIMIT_SPACE_HOLDS];
@@ -103,6 +105,7 @@ nigh_status space_windows_add(struct space_windows *windows, uint32_t session,
             window->session = session;
             space_consumer_init(&window->consumer, memory);
             list_init(&window->order);
+            list_init(&window->kept);
             windows->windows[n] = window;
             windows->used = max_u32(windows->used, n + 1);
             *out = n;
@@ -277,28 +280,31 @@ static nigh_status told(nigh_status status)
                                         : status;
 }
 
-/* It is done, and the client told so before anything else that this may be for. */
-static void end_record(struct record *record, nigh_status status)
+static bool is_current(const struct window *window)
+{
+    const struct space_windows_shell *shell = &window->windows->shell;
+
+    return shell->is_current == NULL || shell->is_current(shell->context);
+}
+
+/* Whether the answer says what is in the space. That nothing was done it may say at any time; and
+ * of writes, which a FLUSH is for, a node that is left out is as one that died behind them: who
+ * reads what it had hears that it is lost. */
+static bool tells_of_the_space(const struct space_record *asked, nigh_status status)
+{
+    return status == NIGH_OK && space_kind_is_asked(asked->kind) &&
+           asked->kind != SPACE_RECORD_FLUSH;
+}
+
+static void tell(struct record *record, nigh_status status)
 {
     struct window *window = record->window;
     const struct space_record *asked = &record->record;
+    bool has_bytes = asked->kind == SPACE_RECORD_READ && status == NIGH_OK;
 
     list_remove(&record->node);
     window->count--;
-    window->is_dirty = true;
-    record->runs = false;
-    status = told(status);
-    if (is_lock(asked->kind) && status == NIGH_OK) {
-        note_hold(window, record);
-    }
-    if (status == NIGH_OK && record->engine != NULL &&
-        (writes(asked->kind) || asked->kind == SPACE_RECORD_ALLOC ||
-         asked->kind == SPACE_RECORD_FREE)) {
-        note_written(window, record->engine);
-    }
     if (space_kind_is_asked(asked->kind)) {
-        bool has_bytes = asked->kind == SPACE_RECORD_READ && status == NIGH_OK;
-
         space_consumer_reply(&window->consumer, asked, status, record->op.value,
                              has_bytes ? window->windows->read : NULL,
                              has_bytes ? asked->length : 0);
@@ -308,6 +314,53 @@ static void end_record(struct record *record, nigh_status status)
         space_consumer_fail(&window->consumer, asked, status);
     }
     space_consumer_done(&window->consumer, asked->number);
+}
+
+/* What was done stays so, and is told when the shell says that it may be. */
+static void keep(struct record *record)
+{
+    list_remove(&record->node);
+    list_push_back(&record->window->kept, &record->node);
+}
+
+/* It is done, and the client told so before anything else that this may be for. */
+static void end_record(struct record *record, nigh_status status)
+{
+    struct window *window = record->window;
+    const struct space_record *asked = &record->record;
+    bool is_kept;
+
+    record->runs = false;
+    status = told(status);
+    is_kept = tells_of_the_space(asked, status) && !is_current(window);
+    if (is_kept && asked->kind == SPACE_RECORD_READ) {
+        window->rereads = true; /* as nothing was done it waits where it was */
+        return;
+    }
+    window->is_dirty = true;
+    if (is_lock(asked->kind) && status == NIGH_OK) {
+        note_hold(window, record);
+    }
+    if (status == NIGH_OK && record->engine != NULL &&
+        (writes(asked->kind) || asked->kind == SPACE_RECORD_ALLOC ||
+         asked->kind == SPACE_RECORD_FREE)) {
+        note_written(window, record->engine);
+    }
+    if (is_kept) {
+        keep(record);
+    } else {
+        tell(record, status);
+    }
+}
+
+static void tell_kept(struct window *window)
+{
+    if (list_empty(&window->kept) || !is_current(window)) {
+        return;
+    }
+    while (!list_empty(&window->kept)) {
+        tell(container_of(list_first(&window->kept), struct record, node), NIGH_OK);
+    }
 }
 
 static void op_ended(struct space_op *op, uint64_t now_us)
@@ -593,6 +646,9 @@ static bool serve(struct window *window, uint64_t now_us)
     if (window->is_broken) {
         return false;
     }
+    tell_kept(window);
+    window->is_dirty |= window->rereads;
+    window->rereads = false;
     if (had) {
         take_hints(window);
     }
@@ -684,13 +740,11 @@ void space_windows_remove(struct space_windows *windows, uint32_t number, uint64
     free(window);
 }
 
-static void leave_space(struct window *window, struct space_engine *engine, nigh_status why,
-                        uint64_t now_us)
+static void leave_records(struct list *list, struct space_engine *engine, nigh_status why)
 {
     struct list_node *next;
 
-    for (struct list_node *node = window->order.head.next; node != &window->order.head;
-         node = next) {
+    for (struct list_node *node = list->head.next; node != &list->head; node = next) {
         struct record *record = container_of(node, struct record, node);
 
         next = node->next;
@@ -703,6 +757,13 @@ static void leave_space(struct window *window, struct space_engine *engine, nigh
         record->op.value = 0;
         end_record(record, why);
     }
+}
+
+static void leave_space(struct window *window, struct space_engine *engine, nigh_status why,
+                        uint64_t now_us)
+{
+    leave_records(&window->order, engine, why);
+    leave_records(&window->kept, engine, why);
     for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS; n++) {
         if (window->holds[n].engine == engine) {
             let_go(window, &window->holds[n], now_us);

@@ -24,6 +24,10 @@ struct space_windows_shell {
     /* The client wrote what cannot be: its session is to end. Its windows are served no more; not
      * to be removed from inside this call. */
     void (*broken)(void *context, uint32_t session);
+    /* Whether what the space has here is so at this moment, by an exact clock: asked before each
+     * answer that says what it has. false: those wait until it says true, or their space is let go
+     * (space_windows_let_go). NULL: always. */
+    bool (*is_current)(void *context);
 };
 
 nigh_status space_windows_create(uint32_t count, const struct space_windows_shell *shell,
@@ -41,7 +45,8 @@ nigh_status space_windows_add(struct space_windows *windows, uint32_t session,
 void space_windows_remove(struct space_windows *windows, uint32_t window, uint64_t now_us);
 
 /* A session closed a space, or the space ends (before space_engine_end): what its windows, or all,
- * hold there is let go, and what they wait for ends with `why`. UINT32_MAX: of all sessions. */
+ * hold there is let go, and what they wait for, or were not told of, ends with `why`. UINT32_MAX:
+ * of all sessions. */
 void space_windows_let_go(struct space_windows *windows, uint32_t session,
                           struct space_engine *engine, nigh_status why, uint64_t now_us);
 

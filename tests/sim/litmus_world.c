@@ -174,7 +174,8 @@ static void *zeroed(uint64_t bytes)
 static void start_node(struct litmus_world *world, uint32_t number)
 {
     struct litmus_node *node = &world->nodes[number];
-    struct space_windows_shell shell = {node, shell_find, shell_broken};
+    struct space_windows_shell shell = {
+        .context = node, .find = shell_find, .broken = shell_broken};
     struct space_engine_config config = {
         .space = 77,
         .birth = 1,

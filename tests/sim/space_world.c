@@ -329,7 +329,8 @@ static void start_node(struct world *world, uint32_t number)
 {
     struct world_node *node = &world->nodes[number];
     struct space_log_state state;
-    struct space_windows_shell shell = {node, shell_find, shell_broken};
+    struct space_windows_shell shell = {
+        .context = node, .find = shell_find, .broken = shell_broken};
     struct space_engine_config config = {
         .space = 77,
         .birth = 1,

@@ -457,10 +457,47 @@ static void a_node_that_is_killed_costs_what_it_had(void **state)
     end_world(&world);
 }
 
+/* A thread that has read a word once, and reads it again when it is told to. */
+struct reader {
+    pthread_t thread;
+    pthread_barrier_t turns;
+    nigh_space *space;
+    nigh_space_address word;
+    nigh_status first, status;
+    uint64_t value;
+};
+
+static void *read_twice(void *argument)
+{
+    struct reader *reader = argument;
+
+    reader->first = read_word(reader->space, reader->word, &reader->value);
+    (void)pthread_barrier_wait(&reader->turns);
+    (void)pthread_barrier_wait(&reader->turns);
+    reader->status = read_word(reader->space, reader->word, &reader->value);
+    return NULL;
+}
+
+static void begin_reader(struct reader *reader, nigh_space *space, nigh_space_address word)
+{
+    *reader = (struct reader){.space = space, .word = word};
+    assert_int_equal(pthread_barrier_init(&reader->turns, NULL, 2), 0);
+    assert_int_equal(pthread_create(&reader->thread, NULL, read_twice, reader), 0);
+    (void)pthread_barrier_wait(&reader->turns);
+    assert_int_equal(reader->first, NIGH_OK);
+}
+
+static void end_reader(struct reader *reader)
+{
+    assert_int_equal(pthread_join(reader->thread, NULL), 0);
+    assert_int_equal(pthread_barrier_destroy(&reader->turns), 0);
+}
+
 /* Others went on without it: it has nothing of what it had, and takes part all the same. */
 static void a_node_that_stood_still_comes_back_with_nothing(void **state)
 {
     struct world world;
+    struct reader reader;
     nigh_space *spaces[NODES];
     nigh_space_address word, lost;
     nigh_status status = NIGH_OK;
@@ -474,13 +511,18 @@ static void a_node_that_stood_still_comes_back_with_nothing(void **state)
     write_all(&world, 0, spaces[0], word, &value, sizeof value);
     write_all(&world, 2, spaces[2], lost, &value, sizeof value);
     assert_int_equal(get(&world, 2, spaces[2], word), 7);
+    begin_reader(&reader, spaces[2], word);
     assert_int_equal(kill(world.node[2].pid, SIGSTOP), 0);
     value = 8;
     write_all(&world, 1, spaces[1], word, &value, sizeof value);
     assert_int_equal(read_word(spaces[0], lost, &value), NIGH_PEER_LOST);
-    /* Its own clients read nothing of what it had, though all of it is mapped. */
+    /* Its own clients read nothing of what it had, though all of it is mapped; and what they ask
+     * for meanwhile it does not answer by that when it goes on. */
+    (void)pthread_barrier_wait(&reader.turns);
     assert_int_equal(nigh_space_read(spaces[2], word, &value, sizeof value, 0), NIGH_TIMEOUT);
     assert_int_equal(kill(world.node[2].pid, SIGCONT), 0);
+    end_reader(&reader);
+    assert_true(reader.status == NIGH_CLOSED || (reader.status == NIGH_OK && reader.value == 8));
     /* What it had is nobody's, and so are locks of its clients: they open it anew. */
     assert_true(SUPPORT_WAIT((status = read_word(spaces[2], word, &value)) == NIGH_CLOSED, 20000));
     nigh_space_close(spaces[2]);

@@ -18,7 +18,7 @@ static struct space_window memories[2];
 static struct space_producer producers[2];
 static struct space_mapped mapped;
 static uint32_t numbers[2];
-static bool may_write, is_open;
+static bool may_write, is_open, has_lease;
 static uint32_t broken;
 static uint64_t block, now_us;
 static _Alignas(4096) uint8_t home_memory[3 * 4096], cache_memory[3 * 4096];
@@ -45,6 +45,12 @@ static struct space_engine *find(void *context, uint32_t session, uint32_t space
     (void)session;
     *writes = may_write;
     return space == NUMBER && is_open ? engine : NULL;
+}
+
+static bool is_current(void *context)
+{
+    (void)context;
+    return has_lease;
 }
 
 static void note_broken(void *context, uint32_t session)
@@ -97,7 +103,8 @@ static void put(uint32_t who, uint64_t address)
 
 static void begin(void)
 {
-    struct space_windows_shell shell = {NULL, find, note_broken};
+    struct space_windows_shell shell = {
+        .find = find, .broken = note_broken, .is_current = is_current};
     struct space_engine_config config = {
         .space = 1,
         .birth = 1,
@@ -110,7 +117,7 @@ static void begin(void)
     memset(home_memory, 0, sizeof(home_memory));
     memset(cache_memory, 0, sizeof(cache_memory));
     memset(memories, 0, sizeof(memories));
-    may_write = is_open = true;
+    may_write = is_open = has_lease = true;
     broken = 0;
     now_us = 1;
     space_view_make_home(home_memory, 8, BYTES, space_address_of_life(0, 1, 8 * BYTES),
@@ -277,6 +284,108 @@ static void what_a_window_does_not_hold_it_does_not_let_go(void **state)
     end();
 }
 
+static bool is_answered(uint32_t who)
+{
+    return space_producer_is_answered(&producers[who]);
+}
+
+static uint64_t read_answer(uint32_t who)
+{
+    uint64_t value, bytes = 0;
+
+    assert_true(is_answered(who));
+    assert_int_equal(space_producer_answer(&producers[who], &value, &bytes, 8), NIGH_OK);
+    return bytes;
+}
+
+/* A lane that stood still may have read what others have gone on without: it is read again. */
+static void what_was_read_without_a_lease_is_read_again(void **state)
+{
+    uint64_t value;
+
+    (void)state;
+    begin();
+    has_lease = false;
+    ask(0, SPACE_RECORD_READ, block, UINT64_MAX);
+    assert_false(is_answered(0));
+    put(1, block);
+    assert_true(space_producer_is_empty(&producers[1])); /* what is written waits for nothing */
+    assert_int_equal(ask_now(1, SPACE_RECORD_FLUSH, 0), NIGH_OK);
+    assert_int_equal(ask_now(1, SPACE_RECORD_READ, 0), NIGH_INVALID);
+    assert_false(is_answered(0));
+    has_lease = true;
+    turn();
+    assert_int_equal(read_answer(0), 5);
+    /* It has its time meanwhile. */
+    has_lease = false;
+    ask(0, SPACE_RECORD_READ, block, 50);
+    assert_false(is_answered(0));
+    assert_int_equal(space_windows_deadline(windows), now_us + 50);
+    now_us += 50;
+    turn();
+    assert_int_equal(answer(0, &value), NIGH_TIMEOUT);
+    end();
+}
+
+/* What was done is, once, and told when it may be. */
+static void what_was_done_without_a_lease_is_told_with_one(void **state)
+{
+    uint64_t value = 0, other;
+
+    (void)state;
+    begin();
+    ask(1, SPACE_RECORD_ALLOC, 0, UINT64_MAX);
+    assert_int_equal(answer(1, &other), NIGH_OK);
+    has_lease = false;
+    ask(0, SPACE_RECORD_ADD, block, UINT64_MAX);
+    ask(1, SPACE_RECORD_LOCK_WRITE, other, UINT64_MAX);
+    assert_false(is_answered(0) || is_answered(1));
+    assert_int_equal(space_windows_deadline(windows), UINT64_MAX);
+    assert_false(space_windows_has_work(windows));
+    has_lease = true;
+    turn();
+    assert_int_equal(answer(0, &value), NIGH_OK);
+    assert_int_equal(value, 0);
+    assert_int_equal(answer(1, &value), NIGH_OK);
+    assert_true(space_producer_is_empty(&producers[0]));
+    assert_int_equal(ask_now(0, SPACE_RECORD_TRY_LOCK_READ, other), NIGH_BUSY);
+    ask(0, SPACE_RECORD_READ, block, UINT64_MAX);
+    assert_int_equal(read_answer(0), 8);
+    end();
+}
+
+/* What others went on without is not told at all, and what was held of it is let go. */
+static void what_was_done_and_left_is_told_so(void **state)
+{
+    uint64_t value = 0, other;
+
+    (void)state;
+    begin();
+    ask(1, SPACE_RECORD_ALLOC, 0, UINT64_MAX);
+    assert_int_equal(answer(1, &other), NIGH_OK);
+    has_lease = false;
+    ask(0, SPACE_RECORD_ADD, block, UINT64_MAX);
+    ask(1, SPACE_RECORD_LOCK_WRITE, other, UINT64_MAX);
+    assert_false(is_answered(0) || is_answered(1));
+    space_windows_let_go(windows, UINT32_MAX, engine, NIGH_CLOSED, now_us);
+    has_lease = true;
+    turn();
+    assert_int_equal(answer(0, &value), NIGH_CLOSED);
+    assert_int_equal(value, 0);
+    assert_int_equal(answer(1, &value), NIGH_CLOSED);
+    assert_int_equal(ask_now(0, SPACE_RECORD_TRY_LOCK_WRITE, other), NIGH_OK);
+    has_lease = false; /* its window is gone before it is told */
+    ask(1, SPACE_RECORD_LOCK_WRITE, block, UINT64_MAX);
+    assert_false(is_answered(1));
+    space_windows_remove(windows, numbers[1], now_us);
+    has_lease = true;
+    turn();
+    assert_int_equal(ask_now(0, SPACE_RECORD_TRY_LOCK_WRITE, block), NIGH_OK);
+    memset(&memories[1], 0, sizeof(memories[1]));
+    assert_int_equal(space_windows_add(windows, 11, &memories[1], &numbers[1]), NIGH_OK);
+    end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +396,9 @@ int main(void)
         cmocka_unit_test(what_is_held_back_has_its_time_too),
         cmocka_unit_test(a_row_of_writes_is_carried_out_in_parts),
         cmocka_unit_test(what_a_window_does_not_hold_it_does_not_let_go),
+        cmocka_unit_test(what_was_read_without_a_lease_is_read_again),
+        cmocka_unit_test(what_was_done_without_a_lease_is_told_with_one),
+        cmocka_unit_test(what_was_done_and_left_is_told_so),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
