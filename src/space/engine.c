@@ -251,6 +251,7 @@ void space_engine_members(struct space_engine *engine, uint64_t seats, uint64_t 
     }
     engine->has_members = true;
     engine->members = seats;
+    engine->is_hungry = true; /* who is gone leaves frames */
     engine_end_of_seats(engine, gone & ~self, NIGH_PEER_LOST);
     if ((seats & self) == 0) {
         space_engine_end(engine, NIGH_NO_QUORUM);
@@ -327,6 +328,8 @@ void space_engine_sent(struct space_engine *engine, uint32_t cookie, uint64_t no
     engine->now_us = now_us;
     NIGH_ASSERT(cookie < SPACE_SEATS && engine->seats[cookie].member.writes > 0);
     if (--engine->seats[cookie].member.writes == 0) {
+        /* Of a home that is gone: what they read may be dropped. */
+        engine->is_hungry |= !space_set_has(engine->members, (uint8_t)cookie);
         engine_wake(engine);
     }
 }

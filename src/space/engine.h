@@ -259,6 +259,8 @@ struct space_op {
  *   NIGH_UNREACHABLE it is away: who has its last bytes may come back
  *   NIGH_TIMEOUT     it may yet be done, if it is an atomic, ALLOC or FREE; else it was not
  *   NIGH_BUSY        of a try; too much is under way
+ *   NIGH_LIMIT       of the frames that it might have all, or of a lock all but a few, are held
+ *                    here, or kept for homes that are gone
  *   NIGH_OUT_OF_MEMORY ALLOC: there is no room at that home
  *   NIGH_CLOSED      the space ends here
  *   NIGH_DISK        the log failed: it may be done, or not

@@ -162,24 +162,87 @@ static enum space_result step(struct space_engine *engine, struct line_at *at,
 
 /* ---- frames --------------------------------------------------------------- */
 
+static const struct engine_seat *home_in(const struct space_engine *engine, uint32_t frame)
+{
+    uint64_t block = space_frames_block(&engine->frames, frame);
+
+    return &engine->seats[space_address_seat(block)];
+}
+
+/* Of a frame that a block has: its home is no member, and nothing it says can come any more. If it
+ * comes back that is by another engine, in a term in which it asks what there is. */
+static bool is_of_gone(const struct space_engine *engine, uint32_t frame)
+{
+    const struct engine_seat *home = home_in(engine, frame);
+
+    return engine->has_members && !home->is_up && space_frames_block(&engine->frames, frame) != 0 &&
+           !space_set_has(engine->members, (uint8_t)(home - engine->seats));
+}
+
+/*
+ * What a home that is gone does without when it is there again. Without a log it knows nothing of
+ * what was given up, and of what is shared it has the bytes only from who has them yet: as with any
+ * copy that was given up before it went. On its log it takes its own bytes for the last where this
+ * node, which it gave the block, claims nothing: so what this node's log has a copy of stays. What
+ * is DIRTY may be all that there is; and where something was asked for, its bytes may come yet.
+ */
+static bool is_left_over(const struct space_engine *engine, uint32_t frame)
+{
+    const struct space_line *line = &engine->lines[frame];
+
+    return (line->state == SPACE_CACHE_SHARED || line->state == SPACE_CACHE_HANDED ||
+            is_leaving(line->state)) &&
+           line->holds == 0 && !engine_is_logged(engine, frame) && is_of_gone(engine, frame);
+}
+
+/* Nobody is to be told; what others were given of it has to be there. */
+static bool may_drop(void *context, uint32_t frame)
+{
+    const struct space_engine *engine = context;
+
+    return is_left_over(engine, frame) && home_in(engine, frame)->member.writes == 0;
+}
+
 static bool may_leave(void *context, uint32_t frame)
 {
     struct space_engine *engine = context;
     const struct space_line *line = &engine->lines[frame];
-    const struct engine_seat *home = home_of(engine, space_frames_block(&engine->frames, frame));
+    const struct engine_seat *home = home_in(engine, frame);
 
-    return (line->state == SPACE_CACHE_SHARED || line->state == SPACE_CACHE_DIRTY) &&
-           line->holds == 0 && home->member.cache.is_open && !home->is_adopting;
+    return ((line->state == SPACE_CACHE_SHARED || line->state == SPACE_CACHE_DIRTY) &&
+            line->holds == 0 && home->member.cache.is_open && !home->is_adopting) ||
+           may_drop(engine, frame);
 }
 
-static uint32_t count_leaving(struct space_engine *engine, uint64_t block)
+/* The first frame of that block's set. */
+static uint32_t set_of(const struct space_engine *engine, uint64_t block)
 {
     const struct space_view *view = &engine->frames.view;
-    uint64_t set = space_set_of(view, space_hash(block, view->shift));
-    uint32_t count = 0;
 
-    for (uint32_t way = 0; way < SPACE_WAYS; way++) {
-        count += is_leaving(engine->lines[set * SPACE_WAYS + way].state);
+    return (uint32_t)space_set_of(view, space_hash(block, view->shift)) * SPACE_WAYS;
+}
+
+/* What is given up of a home that does not serve does not leave soon. */
+static uint32_t count_leaving(const struct space_engine *engine, uint64_t block)
+{
+    uint32_t first = set_of(engine, block), count = 0;
+
+    for (uint32_t frame = first; frame < first + SPACE_WAYS; frame++) {
+        count +=
+            is_leaving(engine->lines[frame].state) && home_in(engine, frame)->member.cache.is_open;
+    }
+    return count;
+}
+
+/* Frames of that block's set that others wait for in vain: held here, or kept for a home that is
+ * gone. */
+static uint32_t count_lasting(const struct space_engine *engine, uint64_t block)
+{
+    uint32_t first = set_of(engine, block), count = 0;
+
+    for (uint32_t frame = first; frame < first + SPACE_WAYS; frame++) {
+        count += engine->lines[frame].holds != 0 ||
+                 (is_of_gone(engine, frame) && !is_left_over(engine, frame));
     }
     return count;
 }
@@ -188,35 +251,49 @@ static uint32_t count_leaving(struct space_engine *engine, uint64_t block)
  * frame: who holds them, and writes to such a one, has his unlocks behind what waits for them. */
 static bool is_held_enough(const struct space_engine *engine, uint64_t block)
 {
-    const struct space_view *view = &engine->frames.view;
-    uint64_t set = space_set_of(view, space_hash(block, view->shift));
-    uint32_t count = 0;
-
-    for (uint32_t way = 0; way < SPACE_WAYS; way++) {
-        count += engine->lines[set * SPACE_WAYS + way].holds != 0;
-    }
-    return count >= SPACE_WAYS - LIMIT_SPACE_LEAVING;
+    return count_lasting(engine, block) >= SPACE_WAYS - LIMIT_SPACE_LEAVING;
 }
 
-/* A frame for a block that has none; SPACE_NO_FRAME: not now, and one is on its way out. */
-static uint32_t obtain(struct space_engine *engine, uint64_t block)
+static uint32_t take_frame(struct space_engine *engine, uint64_t block)
 {
     uint32_t frame = space_frames_take(&engine->frames, block);
-    struct space_message evict = engine_here(engine, SPACE_CACHE_EVICT);
 
     if (frame != SPACE_NO_FRAME) {
         engine->lines[frame] = (struct space_line){.frame = frame};
         engine_log_frame(engine, frame);
+    }
+    return frame;
+}
+
+static void drop(struct space_engine *engine, uint32_t frame)
+{
+    (void)engine_show(space_frames_word(&engine->frames, frame), false);
+    space_view_fence();
+    engine->lines[frame] = (struct space_line){0};
+    space_frames_give(&engine->frames, frame);
+    engine->stats.evictions++;
+}
+
+/* A frame for a block that has none; SPACE_NO_FRAME: not now, and one may be on its way out. */
+static uint32_t obtain(struct space_engine *engine, uint64_t block)
+{
+    struct space_message evict = engine_here(engine, SPACE_CACHE_EVICT);
+    uint32_t frame = take_frame(engine, block), victim;
+
+    if (frame != SPACE_NO_FRAME) {
         return frame;
     }
-    if (count_leaving(engine, block) < LIMIT_SPACE_LEAVING) {
-        uint32_t victim = space_frames_victim(&engine->frames, block, may_leave, engine);
+    victim = space_frames_victim(
+        &engine->frames, block,
+        count_leaving(engine, block) < LIMIT_SPACE_LEAVING ? may_leave : may_drop, engine);
+    if (victim != SPACE_NO_FRAME && may_drop(engine, victim)) {
+        drop(engine, victim);
+        return take_frame(engine, block);
+    }
+    if (victim != SPACE_NO_FRAME) {
+        struct line_at at = line_in(engine, victim);
 
-        if (victim != SPACE_NO_FRAME) {
-            struct line_at at = line_in(engine, victim);
-
-            engine->stats.evictions += step(engine, &at, &evict, NULL) == SPACE_DONE;
-        }
+        engine->stats.evictions += step(engine, &at, &evict, NULL) == SPACE_DONE;
     }
     return SPACE_NO_FRAME;
 }
@@ -339,7 +416,8 @@ static enum engine_tried try_absent(struct space_engine *engine, struct space_sp
     }
     at.frame = obtain(engine, place->address);
     if (at.frame == SPACE_NO_FRAME) {
-        return TRIED_STARVES;
+        op->status = NIGH_LIMIT; /* who holds them may be who waits */
+        return count_lasting(engine, place->address) == SPACE_WAYS ? TRIED_ENDED : TRIED_STARVES;
     }
     at.line = &engine->lines[at.frame];
     place->line = (struct space_line){0};

@@ -56,6 +56,7 @@ void engine_seat_down(struct space_engine *engine, uint8_t number)
     engine_forget_asker(engine, number);
     /* What its home may have said, or heard, is lost: it begins a term. */
     seat->member.cache.is_open = false;
+    engine->is_hungry = true;
     for (uint8_t home = 0; home < SPACE_SEATS; home++) {
         engine->seats[home].whole &= ~space_bit(number);
     }

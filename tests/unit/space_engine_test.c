@@ -657,6 +657,193 @@ static void who_holds_leaves_frames_to_others(void **state)
     end();
 }
 
+/* ---- frames of homes that are gone ---------------------------------------- */
+
+static uint64_t block_of(uint8_t seat, uint32_t n)
+{
+    return space_address_first(seat) + n * (uint64_t)BYTES;
+}
+
+/* Those of seats 1 and 2 serve, too. */
+static void open_homes(void)
+{
+    for (uint8_t seat = 1; seat <= 2; seat++) {
+        say_term(seat, SPACE_TERM_TERM, 5, 7);
+        say_term(seat, SPACE_TERM_OPENED, 5, 0);
+    }
+    sent = 0;
+}
+
+static void come(uint8_t seat, uint64_t block, uint8_t event)
+{
+    say(seat, (struct space_wire){.kind = SPACE_WIRE_TO_CACHE,
+                                  .event = event,
+                                  .whom = event == SPACE_CACHE_READ_FORWARD ? 2 : SPACE_NOBODY,
+                                  .term = 5,
+                                  .address = block,
+                                  .epoch = {5, 1}});
+}
+
+/* Blocks of that home, from the n-th on, are here: SHARE, or OWN and written. */
+static void have(uint8_t seat, uint32_t n, uint32_t count, uint8_t event)
+{
+    for (uint32_t end = n + count; n < end; n++) {
+        struct space_op op =
+            op_of(event == SPACE_CACHE_OWN ? SPACE_OP_WRITE : SPACE_OP_READ, block_of(seat, n));
+
+        assert_false(space_engine_begin(engine, &op, 1));
+        come(seat, op.address, event);
+        assert_int_equal(op.operands[1], 1);
+        assert_int_equal(op.status, NIGH_OK);
+    }
+    sent = 0;
+}
+
+static void lose_seat_1(void)
+{
+    space_engine_down(engine, 1, 1);
+    space_engine_members(engine, 5, 1);
+    (void)space_engine_turn(engine, 1);
+}
+
+static bool is_shown(uint64_t block)
+{
+    struct space_view cache;
+    uint64_t bytes;
+    uint32_t frame;
+
+    assert_int_equal(space_view_open(cache_memory, sizeof(cache_memory), SPACE_VIEW_CACHE, &cache),
+                     NIGH_OK);
+    return space_cache_read(&cache, space_hash(block, cache.shift), block, &bytes, 8, &frame) ==
+           SPACE_READ;
+}
+
+/* What it shared, and what was on its way out, goes as frames are wanted. */
+static void what_a_home_that_is_gone_left_makes_room(void **state)
+{
+    struct space_op reads[2];
+
+    (void)state;
+    begin();
+    open_homes();
+    have(1, 0, SPACE_WAYS, SPACE_CACHE_SHARE);
+    for (uint32_t n = 0; n < 2; n++) {
+        reads[n] = op_of(SPACE_OP_READ, block_of(2, n));
+        assert_false(space_engine_begin(engine, &reads[n], 1));
+    }
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_EVICT), 2);
+    assert_int_equal(count_said(2, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_READ), 0);
+    lose_seat_1();
+    assert_int_equal(count_said(2, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_READ), 2);
+    for (uint32_t n = 0; n < 2; n++) {
+        come(2, reads[n].address, SPACE_CACHE_SHARE);
+        assert_int_equal(reads[n].operands[1], 1);
+    }
+    assert_true(is_shown(block_of(1, SPACE_WAYS - 1))); /* as long as nobody wants its frame */
+    have(2, 2, SPACE_WAYS - 2, SPACE_CACHE_SHARE);
+    for (uint32_t n = 0; n < SPACE_WAYS; n++) {
+        assert_false(is_shown(block_of(1, n)));
+        assert_true(is_shown(block_of(2, n)));
+    }
+    end();
+}
+
+/* ... but not before what others were given of it has left. */
+static void what_is_read_for_another_is_not_dropped(void **state)
+{
+    struct space_op read;
+
+    (void)state;
+    begin();
+    open_homes();
+    have(1, 0, 1, SPACE_CACHE_OWN);
+    come(1, block_of(1, 0), SPACE_CACHE_READ_FORWARD);
+    assert_int_equal(count_said(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_SHARE), 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_BYTES), 1);
+    have(1, 1, SPACE_WAYS - 1, SPACE_CACHE_OWN);
+    space_engine_sent(engine, 1, 1); /* the home's */
+    lose_seat_1();
+    read = op_of(SPACE_OP_READ, block_of(2, 0));
+    assert_false(space_engine_begin(engine, &read, 1));
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(count_said(2, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_READ), 0);
+    space_engine_sent(engine, 1, 1);
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(count_said(2, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_READ), 1);
+    end();
+}
+
+/* What was written is kept for it; of a set that has nothing else nobody waits for a frame. */
+static void who_can_have_no_frame_is_told_so(void **state)
+{
+    struct space_op waits, read;
+
+    (void)state;
+    begin();
+    open_homes();
+    have(1, 0, SPACE_WAYS, SPACE_CACHE_OWN);
+    space_engine_pause(engine, true, 1);
+    waits = op_of(SPACE_OP_WRITE, block_of(2, 0));
+    assert_false(space_engine_begin(engine, &waits, 1));
+    lose_seat_1();
+    assert_int_equal(waits.operands[1], 0);
+    space_engine_pause(engine, false, 1);
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(waits.operands[1], 1);
+    assert_int_equal(waits.status, NIGH_LIMIT);
+    read = op_of(SPACE_OP_READ, block_of(2, 1));
+    assert_true(space_engine_begin(engine, &read, 1));
+    assert_int_equal(read.status, NIGH_LIMIT);
+    assert_true(is_shown(block_of(1, 0)));
+    end();
+}
+
+/* Nor are so many blocks of it held that there is no frame for others. */
+static void what_is_kept_for_the_gone_is_as_held(void **state)
+{
+    uint32_t kept = SPACE_WAYS - LIMIT_SPACE_LEAVING - 1;
+    struct space_op lock;
+
+    (void)state;
+    begin();
+    open_homes();
+    have(1, 0, kept, SPACE_CACHE_OWN);
+    have(2, 0, 2, SPACE_CACHE_SHARE);
+    lose_seat_1();
+    (void)lock_of(block_of(2, 0), SPACE_OP_LOCK_READ);
+    lock = op_of(SPACE_OP_LOCK_READ, block_of(2, 1));
+    assert_true(space_engine_begin(engine, &lock, 1));
+    assert_int_equal(lock.status, NIGH_LIMIT);
+    unlock(block_of(2, 0), SPACE_HOLDS_TO_READ);
+    (void)lock_of(block_of(2, 1), SPACE_OP_LOCK_READ);
+    end();
+}
+
+/* What was given up of one whose link is down does not leave before it serves again. */
+static void a_home_that_does_not_serve_keeps_nobody_waiting(void **state)
+{
+    struct space_op reads[2];
+
+    (void)state;
+    begin();
+    open_homes();
+    have(1, 0, 2, SPACE_CACHE_SHARE);
+    have(2, 0, SPACE_WAYS - 2, SPACE_CACHE_SHARE);
+    for (uint32_t frame = 2; frame < SPACE_WAYS; frame++) {
+        space_engine_hint(engine, frame);
+    }
+    for (uint32_t n = 0; n < 2; n++) {
+        reads[n] = op_of(SPACE_OP_READ, block_of(2, SPACE_WAYS + n));
+        assert_false(space_engine_begin(engine, &reads[n], 1));
+    }
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_EVICT), 2);
+    space_engine_down(engine, 1, 1);
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(count_said(2, SPACE_WIRE_TO_HOME, SPACE_HOME_EVICT), 2);
+    end();
+    assert_int_equal(reads[0].status, NIGH_CLOSED);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -675,6 +862,11 @@ int main(void)
         cmocka_unit_test(what_is_too_much_is_not_begun),
         cmocka_unit_test(what_somebody_has_is_not_freed_for_want_of_room),
         cmocka_unit_test(who_holds_leaves_frames_to_others),
+        cmocka_unit_test(what_a_home_that_is_gone_left_makes_room),
+        cmocka_unit_test(what_is_read_for_another_is_not_dropped),
+        cmocka_unit_test(who_can_have_no_frame_is_told_so),
+        cmocka_unit_test(what_is_kept_for_the_gone_is_as_held),
+        cmocka_unit_test(a_home_that_does_not_serve_keeps_nobody_waiting),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
