@@ -185,7 +185,9 @@ NIGH_API nigh_status nigh_space_free(nigh_space *space, nigh_space_address addre
  * read where it lies, and nobody is asked. NIGH_NOT_FOUND: nothing is allocated there, or the space
  * was deleted; NIGH_PEER_LOST: it was lost with a node, or its home cannot be reached; NIGH_BUSY:
  * the only node that has it is away, and may come back with it; NIGH_DENIED: the handle is not one
- * to read; NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_CLOSED. If it fails `bytes` may be anything.
+ * to read; NIGH_LIMIT: the node's cache has no place for it, which takes one of few blocks and
+ * nodes that are gone; NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_CLOSED. If it fails `bytes` may be
+ * anything.
  */
 NIGH_API nigh_status nigh_space_read(nigh_space *space, nigh_space_address address, void *bytes,
                                      uint64_t size, uint64_t timeout_us);
@@ -236,8 +238,8 @@ NIGH_API nigh_status nigh_space_flush(nigh_space *space, uint64_t timeout_us,
 /* ---- words ---------------------------------------------------------------- */
 
 /* A word of 8 bytes, aligned (NIGH_INVALID), changed at once, by a handle to read and write; *old
- * (which may be NULL): what was there. NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_PEER_LOST: it may have
- * been changed or not. */
+ * (which may be NULL): what was there. NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_PEER_LOST, NIGH_CLOSED:
+ * it may have been changed or not. */
 NIGH_API nigh_status nigh_space_fetch_add(nigh_space *space, nigh_space_address address,
                                           uint64_t add, uint64_t timeout_us, uint64_t *old);
 NIGH_API nigh_status nigh_space_exchange(nigh_space *space, nigh_space_address address,
