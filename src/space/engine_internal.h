@@ -358,6 +358,14 @@ void engine_show_number(struct space_engine *engine, uint64_t number);
 
 /* ---- engine_log.c --------------------------------------------------------- */
 
+/* What one event may need at most, of blocks of 1 << shift bytes: nothing begins with less. What
+ * lets go of a block serves who waits for it, and that may be an atomic of every seat. */
+static inline uint32_t engine_log_step(uint32_t shift)
+{
+    return LIMIT_SPACE_LOG_STEP * (SPACE_LOG_RECORD_BYTES + (UINT32_C(1) << shift)) +
+           SPACE_SEATS * (SPACE_LOG_RECORD_BYTES + (uint32_t)sizeof(uint64_t));
+}
+
 bool engine_has_log(const struct space_engine *engine);
 uint32_t engine_log_reserve(const struct space_engine *engine);
 /* For whatever one event may need. */

@@ -16,10 +16,9 @@ bool engine_has_log(const struct space_engine *engine)
     return engine->log.log != NULL;
 }
 
-/* What one event may need at most: nothing begins with less. */
 uint32_t engine_log_reserve(const struct space_engine *engine)
 {
-    return LIMIT_SPACE_LOG_STEP * (SPACE_LOG_RECORD_BYTES + (1u << engine->config.home.shift));
+    return engine_log_step(engine->config.home.shift);
 }
 
 bool engine_log_has_room(const struct space_engine *engine)
@@ -577,15 +576,22 @@ void space_engine_logged(struct space_engine *engine, uint64_t now_us)
     engine_wake(engine);
 }
 
+/* The next generation begins with room, and with an image to be filled, though no job has ended. */
 bool engine_log_turn(struct space_engine *engine)
 {
-    bool more;
+    struct engine_log *log = &engine->log;
+    bool had_room, more;
 
-    if (!engine_has_log(engine) || engine->log.status != NIGH_OK) {
+    if (!engine_has_log(engine) || log->status != NIGH_OK) {
         return false;
     }
+    had_room = engine_log_has_room(engine);
     more = make_image(engine);
     take_job(engine);
+    more |= !log->has_job && space_log_fills(log->log);
+    if (!had_room && engine_log_has_room(engine)) {
+        engine->is_hungry = more = true;
+    }
     return more;
 }
 

@@ -9,6 +9,7 @@
 #include "base/random.h"
 #include "memory/space_window.h"
 #include "space/engine.h"
+#include "space/log.h"
 #include "space/term.h"
 
 #define INPUT_BYTES 3000u
@@ -62,7 +63,7 @@ static void what_is_no_message_is_known_by_its_parts(void **state)
 
 /* ---- one engine, whose peers say what they are told to ------------------- */
 
-#define SENDS 64u
+#define SENDS 256u
 #define BYTES 64u
 
 static struct space_engine *engine;
@@ -113,11 +114,19 @@ static void say_term(uint8_t seat, uint8_t event, uint32_t term, uint64_t member
                   .kind = SPACE_WIRE_TERM, .event = event, .term = term, .operands = {members}});
 }
 
-static void meet(uint8_t seat)
+/* It knows that term of this home, and is linked with those. */
+static void meet_with(uint8_t seat, uint32_t term, uint64_t links)
 {
     space_engine_up(engine, seat, 1);
-    say(seat, (struct space_wire){
-                  .kind = SPACE_WIRE_HELLO, .why = SPACE_WIRE_IS_ANSWER, .operands = {seat, 7}});
+    say(seat, (struct space_wire){.kind = SPACE_WIRE_HELLO,
+                                  .why = SPACE_WIRE_IS_ANSWER,
+                                  .term = term,
+                                  .operands = {seat, links}});
+}
+
+static void meet(uint8_t seat)
+{
+    meet_with(seat, 0, 7);
 }
 
 static struct space_op op_of(uint8_t kind, uint64_t address)
@@ -657,6 +666,213 @@ static void who_holds_leaves_frames_to_others(void **state)
     end();
 }
 
+/* ---- one with a log, whose jobs end when they are told to ----------------- */
+
+static struct space_log node_log;
+static struct space_log_job *job; /* that is under way */
+static bool is_awake;
+static nigh_status failed;
+
+static void note_log(void *context, struct space_log_job *next)
+{
+    (void)context;
+    assert_null(job);
+    job = next;
+}
+
+static void note_failed(void *context, nigh_status why)
+{
+    (void)context;
+    failed = why;
+}
+
+static void note_wake(void *context)
+{
+    (void)context;
+    is_awake = true;
+}
+
+/* Turns as a lane has them: as long as there is something to do. */
+static void drive(void)
+{
+    uint32_t turns = 0;
+    bool more;
+
+    do {
+        is_awake = false;
+        more = space_engine_turn(engine, 1);
+        assert_true(turns++ < 1000);
+    } while (more || is_awake);
+}
+
+static void run_job(void)
+{
+    struct space_log_job *done = job;
+
+    assert_non_null(done);
+    job = NULL;
+    done->status = NIGH_OK;
+    space_engine_logged(engine, 1);
+}
+
+static void run_all(void)
+{
+    drive();
+    while (job != NULL) {
+        run_job();
+        drive();
+    }
+}
+
+/* Seat 0, of these; `term`: the last of its log, in which it was open; 0: that is new. */
+static void create_with_log(uint64_t members, uint32_t term)
+{
+    struct space_engine_config config = {
+        .space = 1,
+        .birth = 1,
+        .life = 9,
+        .home_memory = home_memory,
+        .cache_memory = cache_memory,
+        .log = &node_log,
+        .shell = {.send = note_send,
+                  .cut = note_cut,
+                  .wake = note_wake,
+                  .log = note_log,
+                  .failed = note_failed},
+    };
+    const struct space_log_geometry geometry = {
+        .block_bytes = BYTES, .blocks = 8, .frames = SPACE_WAYS};
+    struct space_log_name name = {.identity = 1, .life = 2};
+    struct space_log_state found;
+
+    memset(home_memory, 0, sizeof(home_memory));
+    memset(cache_memory, 0, sizeof(cache_memory));
+    sent = 0;
+    is_full = is_awake = false;
+    job = NULL;
+    failed = NIGH_OK;
+    space_view_make_home(home_memory, 8, BYTES, space_address_of_life(0, 1, 8 * BYTES),
+                         &config.home);
+    space_view_make_cache(cache_memory, 1, BYTES, &config.cache);
+    assert_int_equal(space_log_init(&node_log, &name, &geometry, LIMIT_SPACE_LOG_BYTES_MIN, 1),
+                     NIGH_OK);
+    assert_int_equal(
+        space_log_state_init(&found, &geometry, (uint8_t *)space_bytes_of(&config.home, 0), 1),
+        NIGH_OK);
+    found.term = term;
+    for (uint8_t seat = 0; term != 0 && seat < SPACE_SEATS; seat++) {
+        found.lives[seat] = seat == 0 ? 9 : seat;
+        found.members = members;
+    }
+    config.recovered = term != 0 ? &found : NULL;
+    assert_int_equal(space_engine_create(&config, &engine), NIGH_OK);
+    space_log_state_fini(&found);
+    space_engine_members(engine, members, 1);
+}
+
+/* Its home is open in its first term, and all is durable. */
+static void begin_with_log(uint64_t members)
+{
+    create_with_log(members, 0);
+    for (uint64_t left = members & ~space_bit(0); left != 0; left &= left - 1) {
+        meet_with(space_set_first(left), 0, members);
+        sent = 0;
+    }
+    run_all();
+    for (uint64_t left = members & ~space_bit(0); left != 0; left &= left - 1) {
+        say_term(space_set_first(left), SPACE_TERM_CLAIMED, 1, 0);
+    }
+    run_all();
+    assert_true(space_engine_is_open(engine));
+    sent = 0;
+}
+
+static void end_with_log(void)
+{
+    assert_true(space_engine_is_valid(engine));
+    space_engine_end(engine, NIGH_CLOSED);
+    if (job != NULL) {
+        run_job();
+    }
+    space_engine_destroy(engine);
+    space_log_fini(&node_log);
+}
+
+static struct space_op last;
+
+/* Writes a block again and again, until one waits or the log has room for less than that. */
+static void write_until(uint64_t block, uint32_t room)
+{
+    do {
+        last = op_of(SPACE_OP_WRITE, block);
+        if (!space_engine_begin(engine, &last, 1)) {
+            return;
+        }
+        assert_int_equal(last.status, NIGH_OK);
+    } while (space_log_has_room(&node_log, room));
+}
+
+/* A log that is full until its image is whole has room as the next one begins: then no job ends,
+ * and nobody comes; who waits for room has it all the same. */
+static void who_waits_for_room_has_it(void **state)
+{
+    uint64_t block;
+
+    (void)state;
+    begin_with_log(7);
+    block = allocate();
+    while (job == NULL || job->task != SPACE_LOG_IMAGE_WRITE) {
+        if (job != NULL) {
+            run_job();
+        } else {
+            last = op_of(SPACE_OP_WRITE, block);
+            assert_true(space_engine_begin(engine, &last, 1));
+        }
+        drive();
+    }
+    write_until(block, 0);
+    assert_int_equal(last.operands[1], 0);
+    while (last.operands[1] == 0 && job != NULL) {
+        run_job();
+        drive();
+    }
+    assert_int_equal(last.operands[1], 1);
+    assert_int_equal(last.status, NIGH_OK);
+    end_with_log();
+}
+
+/* Who lets go of a block serves all that wait for it at once: for an atomic of every seat a log has
+ * room, or that waits until it has. */
+static void all_seats_atomics_are_one_event(void **state)
+{
+    uint64_t block, other;
+
+    (void)state;
+    begin_with_log(UINT64_MAX);
+    block = allocate();
+    other = allocate();
+    (void)lock_of(block, SPACE_OP_LOCK_WRITE);
+    run_all();
+    for (uint8_t seat = 1; seat < SPACE_SEATS; seat++) {
+        say(seat, (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                                      .event = SPACE_HOME_ASK_ATOMIC,
+                                      .whom = SPACE_NOBODY,
+                                      .term = 1,
+                                      .address = block,
+                                      .atomic = SPACE_RECORD_ADD,
+                                      .operands = {1, 0}});
+    }
+    assert_int_equal(sent, 0);
+    write_until(other, (SPACE_SEATS - 1) * (SPACE_LOG_RECORD_BYTES + 8));
+    unlock(block, SPACE_HOLDS_ALONE);
+    run_all();
+    assert_int_equal(failed, NIGH_OK);
+    for (uint8_t seat = 1; seat < SPACE_SEATS; seat++) {
+        assert_int_equal(count_said(seat, SPACE_WIRE_TO_CACHE, SPACE_CACHE_ATOMIC_DONE), 1);
+    }
+    end_with_log();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -675,6 +891,8 @@ int main(void)
         cmocka_unit_test(what_is_too_much_is_not_begun),
         cmocka_unit_test(what_somebody_has_is_not_freed_for_want_of_room),
         cmocka_unit_test(who_holds_leaves_frames_to_others),
+        cmocka_unit_test(who_waits_for_room_has_it),
+        cmocka_unit_test(all_seats_atomics_are_one_event),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
