@@ -337,9 +337,9 @@ bool engine_log_keeps(struct space_engine *engine, uint32_t frame, struct space_
         return false;
     }
     copy = &engine->log.copies[frame];
-    if (line->state != SPACE_CACHE_SHARED && line->state != SPACE_CACHE_DIRTY &&
-        line->state != SPACE_CACHE_EVICTING && line->state != SPACE_CACHE_WRITING_BACK &&
-        line->state != SPACE_CACHE_HANDED) {
+    if (line->state != SPACE_CACHE_SHARED && line->state != SPACE_CACHE_UPGRADING &&
+        line->state != SPACE_CACHE_DIRTY && line->state != SPACE_CACHE_EVICTING &&
+        line->state != SPACE_CACHE_WRITING_BACK && line->state != SPACE_CACHE_HANDED) {
         copy->is_dead = true;
         return false;
     }

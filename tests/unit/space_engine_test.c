@@ -873,6 +873,39 @@ static void all_seats_atomics_are_one_event(void **state)
     end_with_log();
 }
 
+/* What it has to read, and has asked to write, is the last there is, for all that it knows: terms
+ * that were open without it take nothing of that from the log. */
+static void who_asked_to_write_has_it_yet(void **state)
+{
+    uint64_t block;
+
+    (void)state;
+    begin_with_log(7);
+    block = own();
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_CACHE,
+                               .event = SPACE_CACHE_FETCH_SHARED,
+                               .whom = SPACE_NOBODY,
+                               .term = 5,
+                               .address = block,
+                               .epoch = {5, 1}});
+    run_all();
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_BYTES), 1);
+    space_engine_sent(engine, 1, 1);
+    sent = 0;
+    last = op_of(SPACE_OP_WRITE, block);
+    assert_false(space_engine_begin(engine, &last, 1));
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_WRITE), 1);
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TERM,
+                               .event = SPACE_TERM_TERM,
+                               .why = SPACE_WIRE_ANEW,
+                               .term = 8,
+                               .operands = {7}});
+    run_all();
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_CLAIM_LEFT), 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_TERM, SPACE_TERM_CLAIMED), 1);
+    end_with_log();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -893,6 +926,7 @@ int main(void)
         cmocka_unit_test(who_holds_leaves_frames_to_others),
         cmocka_unit_test(who_waits_for_room_has_it),
         cmocka_unit_test(all_seats_atomics_are_one_event),
+        cmocka_unit_test(who_asked_to_write_has_it_yet),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
