@@ -179,7 +179,7 @@ struct space_engine {
     bool has_begun;    /* one was opened to its end in this life */
     bool is_recovered; /* it knows what its log has of an earlier one */
     bool is_opening;   /* REBUILT is said to blocks; the log has no room for all at once */
-    uint64_t open_at;  /* blocks, and seats */
+    uint64_t open_at;  /* seats that are no members, blocks, and members */
     uint64_t told;     /* seats that were sent TERM over the link that is up */
     bool needs_term;   /* one is to begin */
     bool was_known;    /* somebody knows of a former life of this home */

@@ -906,6 +906,69 @@ static void who_asked_to_write_has_it_yet(void **state)
     end_with_log();
 }
 
+/* Of what is not under way to be durable. */
+static struct space_log_record appended(uint32_t number)
+{
+    const struct space_log_buffer *buffer = &node_log.buffers[node_log.filling];
+    const struct space_log_batch batch = {
+        .bytes = buffer->bytes + SPACE_LOG_HEAD_BYTES,
+        .size_bytes = buffer->used - SPACE_LOG_HEAD_BYTES,
+        .records = buffer->records,
+        .first = buffer->first,
+    };
+    struct space_log_record record = {0};
+    uint32_t at = 0;
+
+    assert_true(number < buffer->records);
+    for (uint32_t n = 0; n <= number; n++) {
+        assert_true(space_log_next_record(&batch, &at, &record));
+    }
+    return record;
+}
+
+static void claim_all(uint64_t members)
+{
+    uint32_t term = last_term();
+
+    for (uint64_t left = members & ~space_bit(0); left != 0; left &= left - 1) {
+        say_term(space_set_first(left), SPACE_TERM_CLAIMED, term, 0);
+    }
+    assert_true(space_engine_is_open(engine));
+}
+
+/* A home that is killed as it opens a term knows of nobody as a member that was none for some of
+ * its blocks: neither who was left out, nor who came. */
+static void who_is_left_out_is_known_before_the_blocks(void **state)
+{
+    struct space_log_record record;
+    uint64_t block;
+
+    (void)state;
+    begin_with_log(7);
+    block = allocate();
+    say_of(2, SPACE_HOME_ASK_WRITE, block, (struct space_epoch){1, 0});
+    run_all();
+    assert_int_equal(count_said(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_OWN), 1);
+    space_engine_down(engine, 2, 1);
+    space_engine_members(engine, 3, 1);
+    run_all();
+    claim_all(3);
+    record = appended(0);
+    assert_int_equal(record.kind, SPACE_LOG_MEMBER);
+    assert_true(record.seat == 2 && !record.is_ours);
+    assert_int_equal(appended(1).kind, SPACE_LOG_OWNED); /* it is away */
+    run_all();
+    space_engine_members(engine, 7, 1);
+    meet(2);
+    run_all();
+    claim_all(7);
+    assert_int_equal(appended(0).kind, SPACE_LOG_BACK); /* it never took it */
+    record = appended(1);
+    assert_int_equal(record.kind, SPACE_LOG_MEMBER);
+    assert_true(record.seat == 2 && record.is_ours);
+    end_with_log();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -927,6 +990,7 @@ int main(void)
         cmocka_unit_test(who_waits_for_room_has_it),
         cmocka_unit_test(all_seats_atomics_are_one_event),
         cmocka_unit_test(who_asked_to_write_has_it_yet),
+        cmocka_unit_test(who_is_left_out_is_known_before_the_blocks),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
