@@ -478,7 +478,7 @@ void engine_begin_term(struct space_engine *engine)
     for (uint64_t left = gone & engine->up; left != 0; left &= left - 1) {
         engine_cut(engine, space_set_first(left), NIGH_PEER_LOST);
     }
-    if ((gone & engine->up) != 0 || !engine_log_has_room(engine)) {
+    if ((gone & engine->up) != 0 || !engine_log_has_room(engine) || !engine_is_log_known(engine)) {
         return; /* until nothing of theirs lands any more */
     }
     engine->needs_term = engine->is_opening = false;

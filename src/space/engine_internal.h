@@ -414,6 +414,10 @@ void engine_unlock_deferred(struct space_engine *engine);
 /* ---- engine_recover.c ----------------------------------------------------- */
 
 nigh_status engine_recover(struct space_engine *engine, const struct space_log_state *state);
+/* That seat knows this term of this home: then its log is not the last one that it had. */
+bool engine_is_log_old(const struct space_engine *engine, uint8_t seat, uint32_t known);
+/* Nobody who may know that is yet to be met. */
+bool engine_is_log_known(const struct space_engine *engine);
 
 /* ---- engine_jobs.c -------------------------------------------------------- */
 

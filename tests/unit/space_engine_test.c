@@ -969,6 +969,40 @@ static void who_is_left_out_is_known_before_the_blocks(void **state)
     end_with_log();
 }
 
+/* Who was a member, and knows a term that the log does not, was told of it by this home as it had
+ * another log: nothing is begun on an old one. */
+static void an_old_log_is_not_believed(void **state)
+{
+    (void)state;
+    for (uint32_t is_old = 0; is_old < 2; is_old++) {
+        create_with_log(7, 5);
+        meet_with(1, 5, 7);
+        run_all();
+        assert_int_equal(space_log_last(&node_log), 0); /* the other may know better */
+        sent = 0;
+        meet_with(2, 5 + is_old, 7);
+        run_all();
+        assert_int_equal(failed, is_old != 0 ? NIGH_CORRUPT : NIGH_OK);
+        assert_int_equal(space_log_last(&node_log), is_old != 0 ? 0 : 1);
+        assert_int_equal(count_said(1, SPACE_WIRE_TERM, SPACE_TERM_TERM), 1 - is_old);
+        end_with_log();
+    }
+}
+
+/* Who was none may know what was before this log. */
+static void who_was_no_member_knows_nothing_of_it(void **state)
+{
+    (void)state;
+    create_with_log(3, 5);
+    meet_with(1, 5, 7);
+    meet_with(2, 9, 7);
+    space_engine_members(engine, 7, 1);
+    run_all();
+    assert_int_equal(failed, NIGH_OK);
+    assert_int_equal(last_term(), 10);
+    end_with_log();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -991,6 +1025,8 @@ int main(void)
         cmocka_unit_test(all_seats_atomics_are_one_event),
         cmocka_unit_test(who_asked_to_write_has_it_yet),
         cmocka_unit_test(who_is_left_out_is_known_before_the_blocks),
+        cmocka_unit_test(an_old_log_is_not_believed),
+        cmocka_unit_test(who_was_no_member_knows_nothing_of_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
