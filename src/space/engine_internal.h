@@ -158,6 +158,7 @@ struct engine_log {
     struct engine_wait *waits;
     struct engine_held *held;
     struct engine_unlock *unlocks;
+    uint32_t holds; /* locks of clients here: all may be let go while there is no room */
     uint32_t waits_first, waits_count, held_first, held_count, unlocks_first, unlocks_count;
 };
 

@@ -663,9 +663,10 @@ bool engine_defer_unlock(struct space_engine *engine, const struct space_op *op)
 {
     struct engine_log *log = &engine->log;
 
-    if (engine_log_has_room(engine) || log->unlocks_count == LIMIT_SPACE_PLACES) {
+    if (engine_log_has_room(engine)) {
         return false;
     }
+    NIGH_ASSERT(log->unlocks_count < LIMIT_SPACE_PLACES); /* no more are held */
     log->unlocks[(log->unlocks_first + log->unlocks_count++) % LIMIT_SPACE_PLACES] =
         (struct engine_unlock){op->address, op->holds};
     return true;

@@ -8,9 +8,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "memory/space_window.h"
-#include "space/engine.h"
-#include "space/log.h"
-#include "space/term.h"
+#include "space/engine_internal.h"
 
 #define INPUT_BYTES 3000u
 #define INPUTS      300u
@@ -1003,6 +1001,27 @@ static void who_was_no_member_knows_nothing_of_it(void **state)
     end_with_log();
 }
 
+/* All that is held may be let go while a log has no room: no more is held than there is a place for
+ * until it has. */
+static void no_more_is_held_than_is_let_go_at_once(void **state)
+{
+    struct space_op lock;
+    uint64_t block;
+
+    (void)state;
+    begin_with_log(1);
+    block = allocate();
+    run_all();
+    engine->log.holds = LIMIT_SPACE_PLACES - 1;
+    (void)lock_of(block, SPACE_OP_LOCK_READ);
+    lock = op_of(SPACE_OP_LOCK_READ, block);
+    assert_true(space_engine_begin(engine, &lock, 1));
+    assert_int_equal(lock.status, NIGH_LIMIT);
+    unlock(block, SPACE_HOLDS_TO_READ);
+    (void)lock_of(block, SPACE_OP_LOCK_READ);
+    end_with_log();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1027,6 +1046,7 @@ int main(void)
         cmocka_unit_test(who_is_left_out_is_known_before_the_blocks),
         cmocka_unit_test(an_old_log_is_not_believed),
         cmocka_unit_test(who_was_no_member_knows_nothing_of_it),
+        cmocka_unit_test(no_more_is_held_than_is_let_go_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
