@@ -212,11 +212,15 @@ static enum space_result step(struct space_engine *engine, uint64_t number,
 {
     struct space_entry *entry = &engine->entries[number];
     struct space_work scratch, *work = work_of(engine, number, &scratch);
-    struct engine_home_step taken = {
-        .entry_before = *entry, .entry = entry, .work = work, .message = message};
+    struct engine_home_step taken;
     uint8_t before = entry->state;
     enum space_result result;
 
+    taken.entry_before = *entry;
+    taken.entry = entry;
+    taken.work = work;
+    taken.message = message;
+    /* Much, and a log alone looks at it: without one nothing is stored there. */
     if (engine_has_log(engine)) {
         taken.work_before = *work;
     }

@@ -123,9 +123,10 @@ static void log_back(struct space_engine *engine, uint64_t number)
 void engine_log_home(struct space_engine *engine, uint64_t number,
                      const struct engine_home_step *step, struct space_out *out)
 {
-    struct space_log_needs needs = {0};
+    struct space_log_needs needs;
     uint32_t n = 0;
 
+    needs.count = 0;
     if (engine_has_log(engine) && step->message->event != SPACE_HOME_ALLOC) {
         space_log_of_home(&engine->term.home, &step->entry_before, &step->work_before, step->entry,
                           step->work, step->message, &needs);
