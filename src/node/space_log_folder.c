@@ -213,7 +213,11 @@ nigh_status space_log_folder_refuse(int space_fd)
 
 static bool is_refused(int space_fd)
 {
-    return faccessat(space_fd, FILE_REFUSED, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+    int file_fd = openat(space_fd, FILE_REFUSED, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool is_there = file_fd >= 0 || errno != ENOENT;
+
+    fd_close(&file_fd);
+    return is_there;
 }
 
 nigh_status space_log_folder_make(int fd, const struct space_info *info, int *space_fd)
