@@ -264,8 +264,8 @@ NIGH_API nigh_status nigh_space_get(nigh_space *space, nigh_space_address addres
  * was written before by those who held it. A handle to read is enough for a lock to read.
  * NIGH_INVALID: the thread holds the block already; NIGH_LIMIT: it holds 64, or the node's clients
  * hold 13 whose copies would be in one set of its cache (of 15), which takes a cache of few blocks
- * or very many locks; NIGH_TIMEOUT; else as nigh_space_read. A lock has no end of its own; it goes
- * with its client.
+ * or very many locks, or 16384 of a space that is durable; NIGH_TIMEOUT; else as nigh_space_read. A
+ * lock has no end of its own; it goes with its client.
  */
 NIGH_API nigh_status nigh_space_lock_read(nigh_space *space, nigh_space_address address,
                                           uint64_t timeout_us);

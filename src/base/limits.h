@@ -378,7 +378,7 @@
     (UINT64_C(4) << 20) /* ... of a node: as home and cache, but not less */
 #define LIMIT_SPACE_LOG_FILE_MAX (UINT64_C(1) << 30)
 #define LIMIT_SPACE_LOG_STEP \
-    16 /* records that one event may need; nothing begins with room for less */
+    16 /* records of a whole block that one event may need, beside an atomic of each seat */
 #define LIMIT_SPACE_LOG_WAITS \
     65536                      /* writes that are not durable: more do not lie in two batches */
 #define LIMIT_SPACE_HELD 16384 /* messages that came while a log had no room */

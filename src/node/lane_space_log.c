@@ -64,9 +64,15 @@ static void on_failed(void *context, nigh_status why)
 {
     struct space_here *here = context;
 
-    LOG_ERROR("the log of a space failed: this node leaves it, and what it had of it is away until "
-              "the node is started again",
-              "space=%s status=%s", here->log->info.name, nigh_status_name(why));
+    here->log->is_refused = why == NIGH_CORRUPT;
+    if (here->log->is_refused)
+        LOG_ERROR("the log of a space is an old one, as a member knows what this node did since, "
+                  "with another: this node leaves the space",
+                  "space=%s", here->log->info.name);
+    else
+        LOG_ERROR("the log of a space failed: this node leaves it, and what it had of it is away "
+                  "until the node is started again",
+                  "space=%s status=%s", here->log->info.name, nigh_status_name(why));
     here->has_failed = here->at->has_failed = true;
     here->at->is_awake = true;
 }

@@ -19,11 +19,12 @@
 #include "base/fd.h"
 #include "base/log.h"
 
-#define FILE_LOCK  "lock.spaces"
-#define FILE_SPACE "space"
-#define FILE_NEW   "space.new"
-#define FORMAT     1u
-#define NAME_BYTES 20
+#define FILE_LOCK    "lock.spaces"
+#define FILE_SPACE   "space"
+#define FILE_NEW     "space.new"
+#define FILE_REFUSED "refused"
+#define FORMAT       1u
+#define NAME_BYTES   20
 
 /* Little-endian, as all machines are that nigh runs on. */
 struct space_file {
@@ -201,6 +202,24 @@ static nigh_status write_space(int fd, const struct space_info *info)
                                                                                        : NIGH_DISK;
 }
 
+nigh_status space_log_folder_refuse(int space_fd)
+{
+    int file_fd = openat(space_fd, FILE_REFUSED, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool is_there = file_fd >= 0 && fsync(file_fd) == 0 && fsync(space_fd) == 0;
+
+    fd_close(&file_fd);
+    return is_there ? NIGH_OK : NIGH_DISK;
+}
+
+static bool is_refused(int space_fd)
+{
+    int file_fd = openat(space_fd, FILE_REFUSED, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool is_there = file_fd >= 0 || errno != ENOENT;
+
+    fd_close(&file_fd);
+    return is_there;
+}
+
 nigh_status space_log_folder_make(int fd, const struct space_info *info, int *space_fd)
 {
     char name[NAME_BYTES];
@@ -223,6 +242,12 @@ nigh_status space_log_folder_make(int fd, const struct space_info *info, int *sp
         LOG_ERROR("a directory is not of the log of its space, or cannot be written",
                   "name=%s space=%s status=%s", name, info->name, nigh_status_name(status));
         fd_close(space_fd);
+    } else if (is_refused(*space_fd)) {
+        LOG_ERROR("the log of a space is an old one, and is not begun from: put the last one in "
+                  "its place, or remove the directory, which gives up what this node had of it",
+                  "name=%s space=%s", name, info->name);
+        fd_close(space_fd);
+        status = NIGH_CORRUPT;
     }
     return status;
 }
@@ -230,7 +255,7 @@ nigh_status space_log_folder_make(int fd, const struct space_info *info, int *sp
 void space_log_folder_remove(int fd, uint64_t birth)
 {
     /* What says that it is a space's goes first: the rest is a log of none then. */
-    static const char *const files[] = {FILE_SPACE,  FILE_NEW, "image",
+    static const char *const files[] = {FILE_SPACE,  FILE_NEW, FILE_REFUSED, "image",
                                         "image.new", "log.0",  "log.1"};
     char name[NAME_BYTES];
     int space_fd;

@@ -8,8 +8,10 @@
 #define SPACE_LOG_FOLDER_NAME "%016llx" /* of a space: its birth */
 
 /* The directory of that space, made if it is not there; it says which space it is of. NIGH_CORRUPT,
- * NIGH_VERSION: it says something else. */
+ * NIGH_VERSION: it says something else; or it was refused. */
 nigh_status space_log_folder_make(int fd, const struct space_info *info, int *space_fd);
+/* From here on no start begins from what is there. */
+nigh_status space_log_folder_refuse(int space_fd);
 void space_log_folder_remove(int fd, uint64_t birth);
 
 #endif

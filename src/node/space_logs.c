@@ -95,6 +95,12 @@ static void close_log(struct space_logs *logs, struct space_log_here *here)
     if (here->is_open) {
         space_log_fini(&here->log);
     }
+    if (here->is_refused && here->fd >= 0 && space_log_folder_refuse(here->fd) != NIGH_OK) {
+        LOG_ERROR("a space's log that is old cannot be marked so: remove its directory before this "
+                  "node is started again",
+                  "space=%s directory=" SPACE_LOG_FOLDER_NAME, here->info.name,
+                  (unsigned long long)here->birth);
+    }
     if (here->fd >= 0) {
         space_log_directory_fini(&here->directory);
     }

@@ -57,6 +57,7 @@ struct space_log_here {
     struct space_log_state state; /* until space_log_here_forget */
     struct space_log_job *job;    /* for RUN */
     nigh_status status;           /* of OPEN */
+    bool is_refused;              /* for CLOSE: it is old, and is not opened once more */
     /* Its own. */
     uint8_t what;
     bool is_busy, is_open, has_state;

@@ -10,13 +10,12 @@
 static bool is_log_valid(const struct space_engine_config *config)
 {
     const struct space_log *log = config->log;
-    uint64_t step =
-        LIMIT_SPACE_LOG_STEP * (SPACE_LOG_RECORD_BYTES + (UINT64_C(1) << config->home.shift));
 
     if (log == NULL) {
         return config->recovered == NULL && !config->is_sync;
     }
-    return log->file_bytes >= 4 * step && log->geometry.rank == config->self &&
+    return log->file_bytes >= UINT64_C(4) * engine_log_step(config->home.shift) &&
+           log->geometry.rank == config->self &&
            log->geometry.block_bytes == UINT64_C(1) << config->home.shift &&
            log->geometry.blocks == config->home.count &&
            log->geometry.frames == config->cache.count * SPACE_WAYS && config->shell.log != NULL &&

@@ -112,7 +112,8 @@ struct space_shell {
      * its status; then space_engine_logged, not from inside this call. */
     void (*log)(void *context, struct space_log_job *job);
     /* The log failed: the engine has ended as by space_engine_end, and this node leaves the space,
-     * until it comes back by another engine. */
+     * until it comes back by another engine. NIGH_CORRUPT: a member knows that this home had
+     * another log since that one: it is not to be begun from once more. */
     void (*failed)(void *context, nigh_status why);
 };
 

@@ -212,11 +212,15 @@ static enum space_result step(struct space_engine *engine, uint64_t number,
 {
     struct space_entry *entry = &engine->entries[number];
     struct space_work scratch, *work = work_of(engine, number, &scratch);
-    struct engine_home_step taken = {
-        .entry_before = *entry, .entry = entry, .work = work, .message = message};
+    struct engine_home_step taken;
     uint8_t before = entry->state;
     enum space_result result;
 
+    taken.entry_before = *entry;
+    taken.entry = entry;
+    taken.work = work;
+    taken.message = message;
+    /* Much, and a log alone looks at it: without one nothing is stored there. */
     if (engine_has_log(engine)) {
         taken.work_before = *work;
     }
@@ -478,7 +482,7 @@ void engine_begin_term(struct space_engine *engine)
     for (uint64_t left = gone & engine->up; left != 0; left &= left - 1) {
         engine_cut(engine, space_set_first(left), NIGH_PEER_LOST);
     }
-    if ((gone & engine->up) != 0 || !engine_log_has_room(engine)) {
+    if ((gone & engine->up) != 0 || !engine_log_has_room(engine) || !engine_is_log_known(engine)) {
         return; /* until nothing of theirs lands any more */
     }
     engine->needs_term = engine->is_opening = false;
@@ -545,24 +549,37 @@ static void begin_anew(struct space_engine *engine, uint64_t number)
     }
 }
 
+/* The own seat behind all others. */
+static void log_seat(struct space_engine *engine, uint64_t n, bool is_member)
+{
+    uint8_t seat = (uint8_t)((engine->config.self + 1 + n) % SPACE_SEATS);
+
+    if (space_set_has(engine->term.home.members, seat) == is_member) {
+        engine_log_member(engine, seat);
+    }
+}
+
 /*
- * As far as the log has room; true: to the end. That it was opened to its end with whom comes last,
- * the own seat behind all others: what the log says of them holds of all blocks.
+ * As far as the log has room; true: to the end. What the log says of seats holds of all blocks: so
+ * who is no member comes first, as from the first block on it may have less than it knows of; and
+ * who is one last, as it was opened to its end with that one.
  */
 static bool open_blocks(struct space_engine *engine)
 {
-    uint64_t count = engine->config.home.count, end = count + SPACE_SEATS;
+    uint64_t blocks_end = SPACE_SEATS + engine->config.home.count, end = blocks_end + SPACE_SEATS;
 
     for (; engine->open_at < end && engine_log_has_room(engine); engine->open_at++) {
-        if (engine->open_at >= count) {
-            uint64_t seat = engine->config.self + 1 + (engine->open_at - count);
+        uint64_t at = engine->open_at;
 
-            engine_log_member(engine, (uint8_t)(seat % SPACE_SEATS));
-            continue;
-        }
-        (void)engine_home_here(engine, engine->open_at, SPACE_HOME_REBUILT);
-        if (!engine->has_begun && !engine->is_recovered) {
-            begin_anew(engine, engine->open_at);
+        if (at < SPACE_SEATS) {
+            log_seat(engine, at, false);
+        } else if (at >= blocks_end) {
+            log_seat(engine, at - blocks_end, true);
+        } else {
+            (void)engine_home_here(engine, at - SPACE_SEATS, SPACE_HOME_REBUILT);
+            if (!engine->has_begun && !engine->is_recovered) {
+                begin_anew(engine, at - SPACE_SEATS);
+            }
         }
     }
     return engine->open_at == end;

@@ -158,6 +158,7 @@ struct engine_log {
     struct engine_wait *waits;
     struct engine_held *held;
     struct engine_unlock *unlocks;
+    uint32_t holds; /* locks of clients here: all may be let go while there is no room */
     uint32_t waits_first, waits_count, held_first, held_count, unlocks_first, unlocks_count;
 };
 
@@ -179,7 +180,7 @@ struct space_engine {
     bool has_begun;    /* one was opened to its end in this life */
     bool is_recovered; /* it knows what its log has of an earlier one */
     bool is_opening;   /* REBUILT is said to blocks; the log has no room for all at once */
-    uint64_t open_at;  /* blocks, and seats */
+    uint64_t open_at;  /* seats that are no members, blocks, and members */
     uint64_t told;     /* seats that were sent TERM over the link that is up */
     bool needs_term;   /* one is to begin */
     bool was_known;    /* somebody knows of a former life of this home */
@@ -358,6 +359,14 @@ void engine_show_number(struct space_engine *engine, uint64_t number);
 
 /* ---- engine_log.c --------------------------------------------------------- */
 
+/* What one event may need at most, of blocks of 1 << shift bytes: nothing begins with less. What
+ * lets go of a block serves who waits for it, and that may be an atomic of every seat. */
+static inline uint32_t engine_log_step(uint32_t shift)
+{
+    return LIMIT_SPACE_LOG_STEP * (SPACE_LOG_RECORD_BYTES + (UINT32_C(1) << shift)) +
+           SPACE_SEATS * (SPACE_LOG_RECORD_BYTES + (uint32_t)sizeof(uint64_t));
+}
+
 bool engine_has_log(const struct space_engine *engine);
 uint32_t engine_log_reserve(const struct space_engine *engine);
 /* For whatever one event may need. */
@@ -406,6 +415,10 @@ void engine_unlock_deferred(struct space_engine *engine);
 /* ---- engine_recover.c ----------------------------------------------------- */
 
 nigh_status engine_recover(struct space_engine *engine, const struct space_log_state *state);
+/* That seat knows this term of this home: then its log is not the last one that it had. */
+bool engine_is_log_old(const struct space_engine *engine, uint8_t seat, uint32_t known);
+/* Nobody who may know that is yet to be met. */
+bool engine_is_log_known(const struct space_engine *engine);
 
 /* ---- engine_jobs.c -------------------------------------------------------- */
 

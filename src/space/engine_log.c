@@ -16,10 +16,9 @@ bool engine_has_log(const struct space_engine *engine)
     return engine->log.log != NULL;
 }
 
-/* What one event may need at most: nothing begins with less. */
 uint32_t engine_log_reserve(const struct space_engine *engine)
 {
-    return LIMIT_SPACE_LOG_STEP * (SPACE_LOG_RECORD_BYTES + (1u << engine->config.home.shift));
+    return engine_log_step(engine->config.home.shift);
 }
 
 bool engine_log_has_room(const struct space_engine *engine)
@@ -124,9 +123,10 @@ static void log_back(struct space_engine *engine, uint64_t number)
 void engine_log_home(struct space_engine *engine, uint64_t number,
                      const struct engine_home_step *step, struct space_out *out)
 {
-    struct space_log_needs needs = {0};
+    struct space_log_needs needs;
     uint32_t n = 0;
 
+    needs.count = 0;
     if (engine_has_log(engine) && step->message->event != SPACE_HOME_ALLOC) {
         space_log_of_home(&engine->term.home, &step->entry_before, &step->work_before, step->entry,
                           step->work, step->message, &needs);
@@ -338,9 +338,9 @@ bool engine_log_keeps(struct space_engine *engine, uint32_t frame, struct space_
         return false;
     }
     copy = &engine->log.copies[frame];
-    if (line->state != SPACE_CACHE_SHARED && line->state != SPACE_CACHE_DIRTY &&
-        line->state != SPACE_CACHE_EVICTING && line->state != SPACE_CACHE_WRITING_BACK &&
-        line->state != SPACE_CACHE_HANDED) {
+    if (line->state != SPACE_CACHE_SHARED && line->state != SPACE_CACHE_UPGRADING &&
+        line->state != SPACE_CACHE_DIRTY && line->state != SPACE_CACHE_EVICTING &&
+        line->state != SPACE_CACHE_WRITING_BACK && line->state != SPACE_CACHE_HANDED) {
         copy->is_dead = true;
         return false;
     }
@@ -577,15 +577,22 @@ void space_engine_logged(struct space_engine *engine, uint64_t now_us)
     engine_wake(engine);
 }
 
+/* The next generation begins with room, and with an image to be filled, though no job has ended. */
 bool engine_log_turn(struct space_engine *engine)
 {
-    bool more;
+    struct engine_log *log = &engine->log;
+    bool had_room, more;
 
-    if (!engine_has_log(engine) || engine->log.status != NIGH_OK) {
+    if (!engine_has_log(engine) || log->status != NIGH_OK) {
         return false;
     }
+    had_room = engine_log_has_room(engine);
     more = make_image(engine);
     take_job(engine);
+    more |= !log->has_job && space_log_fills(log->log);
+    if (!had_room && engine_log_has_room(engine)) {
+        engine->is_hungry = more = true;
+    }
     return more;
 }
 
@@ -657,9 +664,10 @@ bool engine_defer_unlock(struct space_engine *engine, const struct space_op *op)
 {
     struct engine_log *log = &engine->log;
 
-    if (engine_log_has_room(engine) || log->unlocks_count == LIMIT_SPACE_PLACES) {
+    if (engine_log_has_room(engine)) {
         return false;
     }
+    NIGH_ASSERT(log->unlocks_count < LIMIT_SPACE_PLACES); /* no more are held */
     log->unlocks[(log->unlocks_first + log->unlocks_count++) % LIMIT_SPACE_PLACES] =
         (struct engine_unlock){op->address, op->holds};
     return true;

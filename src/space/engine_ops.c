@@ -135,7 +135,10 @@ static nigh_status do_op(struct space_engine *engine, struct space_op *op,
         engine->stats.atomics += status == NIGH_OK;
         break;
     case SPACE_OP_LOCK_READ:
-    case SPACE_OP_LOCK_WRITE: engine->stats.locks++; break;
+    case SPACE_OP_LOCK_WRITE:
+        engine->stats.locks++;
+        engine->log.holds++;
+        break;
     default: break;
     }
     return status;
@@ -310,6 +313,13 @@ static bool must_settle(struct space_engine *engine, const struct space_op *op)
             container_of(place->ops.head.prev, struct space_op, node)->state != OP_WRITTEN);
 }
 
+/* A log may have no room for what all of them let go at once. */
+static bool is_one_too_many(const struct space_engine *engine, const struct space_op *op)
+{
+    return (op->kind == SPACE_OP_LOCK_READ || op->kind == SPACE_OP_LOCK_WRITE) &&
+           engine_has_log(engine) && engine->log.holds >= LIMIT_SPACE_PLACES;
+}
+
 /* ENDED, or it waits where it has to. */
 static enum engine_tried start(struct space_engine *engine, struct space_op *op)
 {
@@ -320,6 +330,13 @@ static enum engine_tried start(struct space_engine *engine, struct space_op *op)
     }
     if (op->kind == SPACE_OP_UNLOCK && engine_defer_unlock(engine, op)) {
         op->status = NIGH_OK;
+        return TRIED_ENDED;
+    }
+    if (op->kind == SPACE_OP_UNLOCK && engine->log.holds > 0) {
+        engine->log.holds--;
+    }
+    if (is_one_too_many(engine, op)) {
+        op->status = NIGH_LIMIT;
         return TRIED_ENDED;
     }
     if (op->kind != SPACE_OP_UNLOCK &&

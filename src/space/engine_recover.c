@@ -117,6 +117,24 @@ static void recover_home(struct space_engine *engine, const struct space_log_sta
     recover_runs(engine, state);
 }
 
+/*
+ * A term is durable before anybody is told of it. So who was a member when one was open that the
+ * log has, and knows a later one than all of these, was told of it by this home when it had
+ * another log: what this one has of blocks was written since, and was given to others.
+ */
+bool engine_is_log_old(const struct space_engine *engine, uint8_t seat, uint32_t known)
+{
+    return space_set_has(engine->log.members, seat) && known > engine->term.home.term;
+}
+
+bool engine_is_log_known(const struct space_engine *engine)
+{
+    uint64_t others = engine->log.members & ~space_bit(engine->config.self);
+
+    /* Once one was begun here, it has. */
+    return engine->term.home.members != 0 || (others & engine->members & ~engine->met) == 0;
+}
+
 nigh_status engine_recover(struct space_engine *engine, const struct space_log_state *state)
 {
     const struct space_log_copy *copy;

@@ -90,6 +90,10 @@ static void meet(struct space_engine *engine, uint8_t number, const struct space
 {
     struct engine_seat *seat = &engine->seats[number];
 
+    if (engine_is_log_old(engine, number, wire->term)) {
+        engine_log_fail(engine, NIGH_CORRUPT);
+        return;
+    }
     if (seat->life != wire->operands[0]) {
         /* What it had in a life before this one it does not know. */
         engine->term.home.anew |= space_bit(number);

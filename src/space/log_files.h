@@ -42,7 +42,7 @@ struct space_log_found {
  * Applies all that is durable to a state that was just made; nothing is written.
  * NIGH_CORRUPT: something is gone that was durable, or is of another space: the log is of no use,
  * and neither is the state: this node has nothing, and has to say so. NIGH_VERSION: of a later
- * nigh; NIGH_INVALID: of another geometry (more frames than there were will do); NIGH_DISK: it
+ * nigh; NIGH_INVALID: of another geometry (whole times as many frames will do); NIGH_DISK: it
  * cannot be read; NIGH_NO_RESOURCES.
  */
 nigh_status space_log_recover(const struct space_log_files *files, uint64_t identity,

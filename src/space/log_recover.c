@@ -45,6 +45,13 @@ static nigh_status read_batch(struct reading *reading, enum space_log_file file,
 
 /* ---- the image ------------------------------------------------------------ */
 
+/* Whether there is a frame for each copy that lay in one. Sets of so many times as many are parts
+ * of those there were; of any other number one may have more copies than frames. */
+static bool has_frames_for(const struct space_log_geometry *geometry, uint32_t frames)
+{
+    return frames == 0 || (geometry->frames >= frames && geometry->frames % frames == 0);
+}
+
 static nigh_status begin_image(struct reading *reading, const struct space_log_record *record)
 {
     const struct space_log_geometry *geometry = &reading->state->geometry;
@@ -52,9 +59,15 @@ static nigh_status begin_image(struct reading *reading, const struct space_log_r
     if (record->kind != SPACE_LOG_IMAGE) {
         return NIGH_CORRUPT;
     }
-    /* Fewer frames might not do for what there is: no damage, and all of it is there yet. */
+    /* No damage: all of it is there yet. */
     if (record->offset != geometry->block_bytes || record->blocks != geometry->blocks ||
-        record->epoch.count > geometry->frames) {
+        !has_frames_for(geometry, record->epoch.count)) {
+        LOG_ERROR("a space's log is of another geometry: give this node the block size and home "
+                  "that it had, and as large a cache, or whole times as large",
+                  "block_bytes=%u blocks=%u frames=%u had_block_bytes=%u had_blocks=%u "
+                  "had_frames=%u",
+                  geometry->block_bytes, geometry->blocks, geometry->frames, record->offset,
+                  record->blocks, record->epoch.count);
         return NIGH_INVALID;
     }
     reading->next = record->address;

@@ -759,6 +759,7 @@ static void leave_records(struct list *list, struct space_engine *engine, nigh_s
     }
 }
 
+/* What was written stays, and a flush waits for it, as long as the engine does. */
 static void leave_space(struct window *window, struct space_engine *engine, nigh_status why,
                         uint64_t now_us)
 {
@@ -769,7 +770,6 @@ static void leave_space(struct window *window, struct space_engine *engine, nigh
             let_go(window, &window->holds[n], now_us);
         }
     }
-    forget_engine(window, engine);
 }
 
 void space_windows_let_go(struct space_windows *windows, uint32_t session,
@@ -780,6 +780,9 @@ void space_windows_let_go(struct space_windows *windows, uint32_t session,
 
         if (window != NULL && (session == UINT32_MAX || window->session == session)) {
             leave_space(window, engine, why, now_us);
+            if (session == UINT32_MAX) {
+                forget_engine(window, engine);
+            }
         }
     }
 }

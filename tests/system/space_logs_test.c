@@ -432,6 +432,77 @@ static void all_nodes_need_a_directory(void **state)
     end_world(&world);
 }
 
+/* ---- one that is not the last --------------------------------------------- */
+
+static void move_logs(const struct world *world, uint32_t n, const char *from, const char *to)
+{
+    char before[140], after[140];
+
+    (void)snprintf(before, sizeof before, "%s/rank-%u%s", world->logs[n], n, from);
+    (void)snprintf(after, sizeof after, "%s/rank-%u%s", world->logs[n], n, to);
+    assert_int_equal(rename(before, after), 0);
+}
+
+static bool is_refused(const struct world *world, uint32_t n)
+{
+    char path[400];
+    bool is_marked = false;
+    struct dirent *entry;
+    DIR *folder;
+
+    (void)snprintf(path, sizeof path, "%s/rank-%u", world->logs[n], n);
+    folder = opendir(path);
+    assert_non_null(folder);
+    while ((entry = readdir(folder)) != NULL) {
+        if (strlen(entry->d_name) == 16) {
+            (void)snprintf(path, sizeof path, "%s/rank-%u/%.16s/refused", world->logs[n], n,
+                           entry->d_name);
+            is_marked |= access(path, F_OK) == 0;
+        }
+    }
+    (void)closedir(folder);
+    return is_marked;
+}
+
+/* What a node had before it served the space without it is not believed when it is put back, by any
+ * later start; and nothing is lost by that of what is the last. */
+static void an_old_log_that_is_put_back_is_refused(void **state)
+{
+    struct world world;
+    nigh_space *spaces[NODES], *none = NULL;
+    nigh_space_address word;
+    uint64_t value = 81;
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "logs", NIGH_SPACE_DURABLE_SYNC, spaces);
+    word = alloc_at(&world, 2, spaces[2], 512, 2);
+    write_all(&world, 2, spaces[2], word, &value, sizeof value);
+    kill_node(&world, 2);
+    move_logs(&world, 2, "", ".old");
+    start_again(&world, 2);
+    open_again(&world, 2, "logs", &spaces[2]);
+    word = alloc_at(&world, 2, spaces[2], 512, 2);
+    value = 82;
+    write_all(&world, 2, spaces[2], word, &value, sizeof value);
+    kill_node(&world, 2);
+    move_logs(&world, 2, "", ".new");
+    move_logs(&world, 2, ".old", "");
+    for (uint32_t n = 0; n < 2; n++) {
+        start_again(&world, 2);
+        assert_true(SUPPORT_WAIT(is_refused(&world, 2), 30000));
+        assert_int_not_equal(
+            nigh_space_open(world.client[2], "logs", NIGH_SPACE_ALL, WAIT_US, &none), NIGH_OK);
+        kill_node(&world, 2);
+    }
+    move_logs(&world, 2, "", ".old");
+    move_logs(&world, 2, ".new", "");
+    start_again(&world, 2);
+    open_again(&world, 2, "logs", &spaces[2]);
+    assert_int_equal(get_at_last(spaces[0], word), 82);
+    end_world(&world);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -440,6 +511,7 @@ int main(void)
         cmocka_unit_test(a_cluster_that_was_killed_has_its_spaces),
         cmocka_unit_test(what_is_deleted_has_no_log),
         cmocka_unit_test(all_nodes_need_a_directory),
+        cmocka_unit_test(an_old_log_that_is_put_back_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,8 +8,7 @@
 #include "base/check.h"
 #include "base/random.h"
 #include "memory/space_window.h"
-#include "space/engine.h"
-#include "space/term.h"
+#include "space/engine_internal.h"
 
 #define INPUT_BYTES 3000u
 #define INPUTS      300u
@@ -62,7 +61,7 @@ static void what_is_no_message_is_known_by_its_parts(void **state)
 
 /* ---- one engine, whose peers say what they are told to ------------------- */
 
-#define SENDS 64u
+#define SENDS 256u
 #define BYTES 64u
 
 static struct space_engine *engine;
@@ -113,11 +112,19 @@ static void say_term(uint8_t seat, uint8_t event, uint32_t term, uint64_t member
                   .kind = SPACE_WIRE_TERM, .event = event, .term = term, .operands = {members}});
 }
 
-static void meet(uint8_t seat)
+/* It knows that term of this home, and is linked with those. */
+static void meet_with(uint8_t seat, uint32_t term, uint64_t links)
 {
     space_engine_up(engine, seat, 1);
-    say(seat, (struct space_wire){
-                  .kind = SPACE_WIRE_HELLO, .why = SPACE_WIRE_IS_ANSWER, .operands = {seat, 7}});
+    say(seat, (struct space_wire){.kind = SPACE_WIRE_HELLO,
+                                  .why = SPACE_WIRE_IS_ANSWER,
+                                  .term = term,
+                                  .operands = {seat, links}});
+}
+
+static void meet(uint8_t seat)
+{
+    meet_with(seat, 0, 7);
 }
 
 static struct space_op op_of(uint8_t kind, uint64_t address)
@@ -844,6 +851,364 @@ static void a_home_that_does_not_serve_keeps_nobody_waiting(void **state)
     assert_int_equal(reads[0].status, NIGH_CLOSED);
 }
 
+/* ---- one with a log, whose jobs end when they are told to ----------------- */
+
+static struct space_log node_log;
+static struct space_log_job *job; /* that is under way */
+static bool is_awake;
+static nigh_status failed;
+
+static void note_log(void *context, struct space_log_job *next)
+{
+    (void)context;
+    assert_null(job);
+    job = next;
+}
+
+static void note_failed(void *context, nigh_status why)
+{
+    (void)context;
+    failed = why;
+}
+
+static void note_wake(void *context)
+{
+    (void)context;
+    is_awake = true;
+}
+
+/* Turns as a lane has them: as long as there is something to do. */
+static void drive(void)
+{
+    uint32_t turns = 0;
+    bool more;
+
+    do {
+        is_awake = false;
+        more = space_engine_turn(engine, 1);
+        assert_true(turns++ < 1000);
+    } while (more || is_awake);
+}
+
+static void run_job(void)
+{
+    struct space_log_job *done = job;
+
+    assert_non_null(done);
+    job = NULL;
+    done->status = NIGH_OK;
+    space_engine_logged(engine, 1);
+}
+
+static void run_all(void)
+{
+    drive();
+    while (job != NULL) {
+        run_job();
+        drive();
+    }
+}
+
+/* Seat 0, of these; `term`: the last of its log, in which it was open; 0: that is new. */
+static void create_with_log(uint64_t members, uint32_t term)
+{
+    struct space_engine_config config = {
+        .space = 1,
+        .birth = 1,
+        .life = 9,
+        .home_memory = home_memory,
+        .cache_memory = cache_memory,
+        .log = &node_log,
+        .shell = {.send = note_send,
+                  .cut = note_cut,
+                  .wake = note_wake,
+                  .log = note_log,
+                  .failed = note_failed},
+    };
+    const struct space_log_geometry geometry = {
+        .block_bytes = BYTES, .blocks = 8, .frames = SPACE_WAYS};
+    struct space_log_name name = {.identity = 1, .life = 2};
+    struct space_log_state found;
+
+    memset(home_memory, 0, sizeof(home_memory));
+    memset(cache_memory, 0, sizeof(cache_memory));
+    sent = 0;
+    is_full = is_awake = false;
+    job = NULL;
+    failed = NIGH_OK;
+    space_view_make_home(home_memory, 8, BYTES, space_address_of_life(0, 1, 8 * BYTES),
+                         &config.home);
+    space_view_make_cache(cache_memory, 1, BYTES, &config.cache);
+    assert_int_equal(space_log_init(&node_log, &name, &geometry, LIMIT_SPACE_LOG_BYTES_MIN, 1),
+                     NIGH_OK);
+    assert_int_equal(
+        space_log_state_init(&found, &geometry, (uint8_t *)space_bytes_of(&config.home, 0), 1),
+        NIGH_OK);
+    found.term = term;
+    for (uint8_t seat = 0; term != 0 && seat < SPACE_SEATS; seat++) {
+        found.lives[seat] = seat == 0 ? 9 : seat;
+        found.members = members;
+    }
+    config.recovered = term != 0 ? &found : NULL;
+    assert_int_equal(space_engine_create(&config, &engine), NIGH_OK);
+    space_log_state_fini(&found);
+    space_engine_members(engine, members, 1);
+}
+
+/* Its home is open in its first term, and all is durable. */
+static void begin_with_log(uint64_t members)
+{
+    create_with_log(members, 0);
+    for (uint64_t left = members & ~space_bit(0); left != 0; left &= left - 1) {
+        meet_with(space_set_first(left), 0, members);
+        sent = 0;
+    }
+    run_all();
+    for (uint64_t left = members & ~space_bit(0); left != 0; left &= left - 1) {
+        say_term(space_set_first(left), SPACE_TERM_CLAIMED, 1, 0);
+    }
+    run_all();
+    assert_true(space_engine_is_open(engine));
+    sent = 0;
+}
+
+static void end_with_log(void)
+{
+    assert_true(space_engine_is_valid(engine));
+    space_engine_end(engine, NIGH_CLOSED);
+    if (job != NULL) {
+        run_job();
+    }
+    space_engine_destroy(engine);
+    space_log_fini(&node_log);
+}
+
+static struct space_op last;
+
+/* Writes a block again and again, until one waits or the log has room for less than that. */
+static void write_until(uint64_t block, uint32_t room)
+{
+    do {
+        last = op_of(SPACE_OP_WRITE, block);
+        if (!space_engine_begin(engine, &last, 1)) {
+            return;
+        }
+        assert_int_equal(last.status, NIGH_OK);
+    } while (space_log_has_room(&node_log, room));
+}
+
+/* A log that is full until its image is whole has room as the next one begins: then no job ends,
+ * and nobody comes; who waits for room has it all the same. */
+static void who_waits_for_room_has_it(void **state)
+{
+    uint64_t block;
+
+    (void)state;
+    begin_with_log(7);
+    block = allocate();
+    while (job == NULL || job->task != SPACE_LOG_IMAGE_WRITE) {
+        if (job != NULL) {
+            run_job();
+        } else {
+            last = op_of(SPACE_OP_WRITE, block);
+            assert_true(space_engine_begin(engine, &last, 1));
+        }
+        drive();
+    }
+    write_until(block, 0);
+    assert_int_equal(last.operands[1], 0);
+    while (last.operands[1] == 0 && job != NULL) {
+        run_job();
+        drive();
+    }
+    assert_int_equal(last.operands[1], 1);
+    assert_int_equal(last.status, NIGH_OK);
+    end_with_log();
+}
+
+/* Who lets go of a block serves all that wait for it at once: for an atomic of every seat a log has
+ * room, or that waits until it has. */
+static void all_seats_atomics_are_one_event(void **state)
+{
+    uint64_t block, other;
+
+    (void)state;
+    begin_with_log(UINT64_MAX);
+    block = allocate();
+    other = allocate();
+    (void)lock_of(block, SPACE_OP_LOCK_WRITE);
+    run_all();
+    for (uint8_t seat = 1; seat < SPACE_SEATS; seat++) {
+        say(seat, (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                                      .event = SPACE_HOME_ASK_ATOMIC,
+                                      .whom = SPACE_NOBODY,
+                                      .term = 1,
+                                      .address = block,
+                                      .atomic = SPACE_RECORD_ADD,
+                                      .operands = {1, 0}});
+    }
+    assert_int_equal(sent, 0);
+    write_until(other, (SPACE_SEATS - 1) * (SPACE_LOG_RECORD_BYTES + 8));
+    unlock(block, SPACE_HOLDS_ALONE);
+    run_all();
+    assert_int_equal(failed, NIGH_OK);
+    for (uint8_t seat = 1; seat < SPACE_SEATS; seat++) {
+        assert_int_equal(count_said(seat, SPACE_WIRE_TO_CACHE, SPACE_CACHE_ATOMIC_DONE), 1);
+    }
+    end_with_log();
+}
+
+/* What it has to read, and has asked to write, is the last there is, for all that it knows: terms
+ * that were open without it take nothing of that from the log. */
+static void who_asked_to_write_has_it_yet(void **state)
+{
+    uint64_t block;
+
+    (void)state;
+    begin_with_log(7);
+    block = own();
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_CACHE,
+                               .event = SPACE_CACHE_FETCH_SHARED,
+                               .whom = SPACE_NOBODY,
+                               .term = 5,
+                               .address = block,
+                               .epoch = {5, 1}});
+    run_all();
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_BYTES), 1);
+    space_engine_sent(engine, 1, 1);
+    sent = 0;
+    last = op_of(SPACE_OP_WRITE, block);
+    assert_false(space_engine_begin(engine, &last, 1));
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_WRITE), 1);
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TERM,
+                               .event = SPACE_TERM_TERM,
+                               .why = SPACE_WIRE_ANEW,
+                               .term = 8,
+                               .operands = {7}});
+    run_all();
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_CLAIM_LEFT), 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_TERM, SPACE_TERM_CLAIMED), 1);
+    end_with_log();
+}
+
+/* Of what is not under way to be durable. */
+static struct space_log_record appended(uint32_t number)
+{
+    const struct space_log_buffer *buffer = &node_log.buffers[node_log.filling];
+    const struct space_log_batch batch = {
+        .bytes = buffer->bytes + SPACE_LOG_HEAD_BYTES,
+        .size_bytes = buffer->used - SPACE_LOG_HEAD_BYTES,
+        .records = buffer->records,
+        .first = buffer->first,
+    };
+    struct space_log_record record = {0};
+    uint32_t at = 0;
+
+    assert_true(number < buffer->records);
+    for (uint32_t n = 0; n <= number; n++) {
+        assert_true(space_log_next_record(&batch, &at, &record));
+    }
+    return record;
+}
+
+static void claim_all(uint64_t members)
+{
+    uint32_t term = last_term();
+
+    for (uint64_t left = members & ~space_bit(0); left != 0; left &= left - 1) {
+        say_term(space_set_first(left), SPACE_TERM_CLAIMED, term, 0);
+    }
+    assert_true(space_engine_is_open(engine));
+}
+
+/* A home that is killed as it opens a term knows of nobody as a member that was none for some of
+ * its blocks: neither who was left out, nor who came. */
+static void who_is_left_out_is_known_before_the_blocks(void **state)
+{
+    struct space_log_record record;
+    uint64_t block;
+
+    (void)state;
+    begin_with_log(7);
+    block = allocate();
+    say_of(2, SPACE_HOME_ASK_WRITE, block, (struct space_epoch){1, 0});
+    run_all();
+    assert_int_equal(count_said(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_OWN), 1);
+    space_engine_down(engine, 2, 1);
+    space_engine_members(engine, 3, 1);
+    run_all();
+    claim_all(3);
+    record = appended(0);
+    assert_int_equal(record.kind, SPACE_LOG_MEMBER);
+    assert_true(record.seat == 2 && !record.is_ours);
+    assert_int_equal(appended(1).kind, SPACE_LOG_OWNED); /* it is away */
+    run_all();
+    space_engine_members(engine, 7, 1);
+    meet(2);
+    run_all();
+    claim_all(7);
+    assert_int_equal(appended(0).kind, SPACE_LOG_BACK); /* it never took it */
+    record = appended(1);
+    assert_int_equal(record.kind, SPACE_LOG_MEMBER);
+    assert_true(record.seat == 2 && record.is_ours);
+    end_with_log();
+}
+
+/* Who was a member, and knows a term that the log does not, was told of it by this home as it had
+ * another log: nothing is begun on an old one. */
+static void an_old_log_is_not_believed(void **state)
+{
+    (void)state;
+    for (uint32_t is_old = 0; is_old < 2; is_old++) {
+        create_with_log(7, 5);
+        meet_with(1, 5, 7);
+        run_all();
+        assert_int_equal(space_log_last(&node_log), 0); /* the other may know better */
+        sent = 0;
+        meet_with(2, 5 + is_old, 7);
+        run_all();
+        assert_int_equal(failed, is_old != 0 ? NIGH_CORRUPT : NIGH_OK);
+        assert_int_equal(space_log_last(&node_log), is_old != 0 ? 0 : 1);
+        assert_int_equal(count_said(1, SPACE_WIRE_TERM, SPACE_TERM_TERM), 1 - is_old);
+        end_with_log();
+    }
+}
+
+/* Who was none may know what was before this log. */
+static void who_was_no_member_knows_nothing_of_it(void **state)
+{
+    (void)state;
+    create_with_log(3, 5);
+    meet_with(1, 5, 7);
+    meet_with(2, 9, 7);
+    space_engine_members(engine, 7, 1);
+    run_all();
+    assert_int_equal(failed, NIGH_OK);
+    assert_int_equal(last_term(), 10);
+    end_with_log();
+}
+
+/* All that is held may be let go while a log has no room: no more is held than there is a place for
+ * until it has. */
+static void no_more_is_held_than_is_let_go_at_once(void **state)
+{
+    struct space_op lock;
+    uint64_t block;
+
+    (void)state;
+    begin_with_log(1);
+    block = allocate();
+    run_all();
+    engine->log.holds = LIMIT_SPACE_PLACES - 1;
+    (void)lock_of(block, SPACE_OP_LOCK_READ);
+    lock = op_of(SPACE_OP_LOCK_READ, block);
+    assert_true(space_engine_begin(engine, &lock, 1));
+    assert_int_equal(lock.status, NIGH_LIMIT);
+    unlock(block, SPACE_HOLDS_TO_READ);
+    (void)lock_of(block, SPACE_OP_LOCK_READ);
+    end_with_log();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -867,6 +1232,13 @@ int main(void)
         cmocka_unit_test(who_can_have_no_frame_is_told_so),
         cmocka_unit_test(what_is_kept_for_the_gone_is_as_held),
         cmocka_unit_test(a_home_that_does_not_serve_keeps_nobody_waiting),
+        cmocka_unit_test(who_waits_for_room_has_it),
+        cmocka_unit_test(all_seats_atomics_are_one_event),
+        cmocka_unit_test(who_asked_to_write_has_it_yet),
+        cmocka_unit_test(who_is_left_out_is_known_before_the_blocks),
+        cmocka_unit_test(an_old_log_is_not_believed),
+        cmocka_unit_test(who_was_no_member_knows_nothing_of_it),
+        cmocka_unit_test(no_more_is_held_than_is_let_go_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -388,13 +388,16 @@ static void another_spaces_log_is_refused(void **state)
     end_node();
 }
 
-/* Whoever gives a node a smaller cache is told so, and loses nothing by that. */
+/* Whoever gives a node a smaller cache is told so, and loses nothing by that; or one whose sets are
+ * no parts of those that were. */
 static void fewer_frames_are_no_damage(void **state)
 {
     static const struct {
         uint32_t frames;
         nigh_status status;
-    } tries[] = {{MODEL_FRAMES - 1, NIGH_INVALID}, {0, NIGH_INVALID}, {2 * MODEL_FRAMES, NIGH_OK}};
+    } tries[] = {{MODEL_FRAMES - 1, NIGH_INVALID},     {0, NIGH_INVALID},
+                 {2 * MODEL_FRAMES, NIGH_OK},          {MODEL_FRAMES + 1, NIGH_INVALID},
+                 {2 * MODEL_FRAMES + 1, NIGH_INVALID}, {3 * MODEL_FRAMES, NIGH_OK}};
 
     (void)state;
     begin_quiet(2);

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "memory/space_record.h"
+#include "space/log.h"
 #include "space/windows.h"
 
 #define BYTES  64u
@@ -18,7 +19,9 @@ static struct space_window memories[2];
 static struct space_producer producers[2];
 static struct space_mapped mapped;
 static uint32_t numbers[2];
-static bool may_write, is_open, has_lease;
+static bool may_write, is_open, has_lease, has_log;
+static struct space_log node_log;
+static struct space_log_job *job; /* that is under way */
 static uint32_t broken;
 static uint64_t block, now_us;
 static _Alignas(4096) uint8_t home_memory[3 * 4096], cache_memory[3 * 4096];
@@ -57,6 +60,29 @@ static void note_broken(void *context, uint32_t session)
 {
     (void)context;
     broken = session;
+}
+
+static void note_log(void *context, struct space_log_job *next)
+{
+    (void)context;
+    assert_null(job);
+    job = next;
+}
+
+static void note_failed(void *context, nigh_status why)
+{
+    (void)context;
+    fail_msg("the log failed: %s", nigh_status_name(why));
+}
+
+static void run_job(void)
+{
+    struct space_log_job *done = job;
+
+    assert_non_null(done);
+    job = NULL;
+    done->status = NIGH_OK;
+    space_engine_logged(engine, now_us);
 }
 
 static void turn(void)
@@ -111,8 +137,11 @@ static void begin(void)
         .life = 9,
         .home_memory = home_memory,
         .cache_memory = cache_memory,
-        .shell = {.send = no_send, .cut = no_cut},
+        .shell = {.send = no_send, .cut = no_cut, .log = note_log, .failed = note_failed},
     };
+    const struct space_log_geometry geometry = {
+        .block_bytes = BYTES, .blocks = 8, .frames = SPACE_WAYS};
+    const struct space_log_name name = {.identity = 1, .life = 2};
 
     memset(home_memory, 0, sizeof(home_memory));
     memset(cache_memory, 0, sizeof(cache_memory));
@@ -124,6 +153,11 @@ static void begin(void)
                          &config.home);
     space_view_make_cache(cache_memory, 1, BYTES, &config.cache);
     mapped = (struct space_mapped){config.cache, config.home, NUMBER};
+    if (has_log) {
+        assert_int_equal(space_log_init(&node_log, &name, &geometry, LIMIT_SPACE_LOG_BYTES_MIN, 1),
+                         NIGH_OK);
+        config.log = &node_log;
+    }
     assert_int_equal(space_engine_create(&config, &engine), NIGH_OK);
     space_engine_members(engine, 1, now_us);
     assert_int_equal(space_windows_create(2, &shell, &windows), NIGH_OK);
@@ -143,7 +177,13 @@ static void end(void)
     }
     space_windows_destroy(windows);
     space_engine_end(engine, NIGH_CLOSED);
+    if (job != NULL) {
+        run_job();
+    }
     space_engine_destroy(engine);
+    if (has_log) {
+        space_log_fini(&node_log);
+    }
 }
 
 static void who_may_only_read_writes_nothing(void **state)
@@ -386,6 +426,29 @@ static void what_was_done_and_left_is_told_so(void **state)
     end();
 }
 
+/* A flush is for all that a thread wrote, also to a space that its client has closed since. */
+static void what_was_written_before_a_close_is_flushed(void **state)
+{
+    uint64_t value;
+
+    (void)state;
+    has_log = true;
+    begin();
+    while (job != NULL) {
+        run_job();
+        turn();
+    }
+    put(0, block);
+    space_windows_let_go(windows, 10, engine, NIGH_CLOSED, now_us);
+    ask(0, SPACE_RECORD_FLUSH, 0, UINT64_MAX);
+    assert_false(space_producer_is_answered(&producers[0]));
+    run_job();
+    turn();
+    assert_int_equal(answer(0, &value), NIGH_OK);
+    end();
+    has_log = false;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -399,6 +462,7 @@ int main(void)
         cmocka_unit_test(what_was_read_without_a_lease_is_read_again),
         cmocka_unit_test(what_was_done_without_a_lease_is_told_with_one),
         cmocka_unit_test(what_was_done_and_left_is_told_so),
+        cmocka_unit_test(what_was_written_before_a_close_is_flushed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
