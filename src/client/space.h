@@ -101,12 +101,17 @@ static inline bool space_is_good(const nigh_space *space)
            space->connection == atomic_load_explicit(&client->connections, memory_order_relaxed);
 }
 
-/* Whether what was read was so, as it is then: a node that stands still shows what it had, and
- * others wait for it as long as it has a lease. */
-static inline bool space_was_current(const nigh_space *space)
+/* Until when others wait for what the node shows: a node that stands still shows what it had. */
+static inline uint64_t space_until_us(const nigh_space *space)
 {
-    uint64_t until_us = shared_load_acquire(&space->client->node_page->spaces_until_us);
+    return shared_load_acquire(&space->client->node_page->spaces_until_us);
+}
 
+/* Whether what was read since that was loaded was so. Loaded behind the read it might be of a lease
+ * that the node was given since, which says nothing of what was read before: whoever sees that one
+ * sees, too, what was hidden before it was given. */
+static inline bool space_was_current(uint64_t until_us)
+{
     return until_us == UINT64_MAX || clock_rough_us() < until_us;
 }
 

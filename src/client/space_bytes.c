@@ -18,13 +18,15 @@ static nigh_status ask_bytes(nigh_space *space, struct client_window *window, ui
     return window_ask(space, window, &question, deadline_us, NULL, bytes);
 }
 
-/* Reads what is here. */
+/* Reads what is here, by the lease that the node had before the read. */
 static inline bool read_here(nigh_space *space, struct client_window *window, uint64_t address,
                              void *bytes, uint32_t length)
 {
+    uint64_t until_us = space_until_us(space);
+
     return space_producer_read(&window->producer, &space->mapped, address, bytes, length) ==
                SPACE_READ &&
-           space_was_current(space);
+           space_was_current(until_us);
 }
 
 /* The clock is asked for what is not here alone. */
