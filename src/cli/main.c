@@ -102,8 +102,7 @@ const struct cli_verb cli_verbs[] = {
     {"doctor", "", "Look for what keeps nigh from working well here, with remedies.",
      "Exit code 0: nothing is bad; 1: a finding is bad; 4: none is, but no node answers.\n",
      cli_doctor},
-    {"bench", "WHAT",
-     "Measure objects, transfer, rpc, region or space: puts, gets, calls, here or elsewhere.",
+    {"bench", "WHAT", "Measure objects, transfer, rpc, region or space, here or at another node.",
      "objects takes some seconds, and at most 4 MiB of the node's memory at a time; transfer needs "
      "a cluster,\nsome 180 MiB of the memory of the node that offers, 64 MiB of the other, and "
      "some seconds.\nWhat they put is deleted at the end.\n"

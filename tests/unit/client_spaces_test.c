@@ -2,15 +2,12 @@
 /* Spaces as a client has them: what is asked of its node and what is not, what threads wait for,
  * and what is left when one of them, or the node, ends. The node is a fake that has them alone. */
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "client/attach.h"
 #include "client/client_internal.h"
-#include "client/space.h"
 #include "client_fixture.h"
 #include "nigh/space.h"
 #include "support/fake_space.h"
@@ -470,60 +467,6 @@ static void what_a_node_has_without_a_lease_is_asked_for(void **state)
     stand(&world);
     assert_int_equal(nigh_space_get(world.space, HERE(1), SOON_US, &value), NIGH_TIMEOUT);
     go_on(&world);
-    finish(&world);
-}
-
-/* Bytes of the client's that nobody may read: who does is held up there, and when he goes on the
- * node has another lease. */
-static struct {
-    void *page;
-    size_t bytes;
-    _Atomic uint64_t *until_us;
-    volatile sig_atomic_t sprung;
-} trap;
-
-static void spring(int number)
-{
-    shared_store_release(trap.until_us, UINT64_MAX);
-    if (trap.sprung != 0 || mprotect(trap.page, trap.bytes, PROT_READ) != 0) {
-        (void)signal(number, SIG_DFL); /* it is another fault */
-    }
-    trap.sprung = 1;
-}
-
-static void set_trap(const struct world *world, nigh_space_address address)
-{
-    const struct space_view *home = &world->space->mapped.home;
-    uint8_t *at = (uint8_t *)home->bytes + (address - home->first);
-
-    trap.bytes = (size_t)sysconf(_SC_PAGESIZE);
-    trap.page = at - (uintptr_t)at % trap.bytes;
-    trap.until_us = &world->f.fake.page->spaces_until_us;
-    trap.sprung = 0;
-    assert_int_equal(mprotect(trap.page, trap.bytes, PROT_NONE), 0);
-}
-
-/* What was read as a lease was over is not vouched for by the next one. */
-static void what_was_read_under_one_lease_is_not_of_the_next(void **state)
-{
-    struct sigaction before, action = {.sa_handler = spring};
-    struct world world;
-    uint64_t value = 0;
-
-    (void)state;
-    begin(&world);
-    put(&world, HERE(1), 3);
-    assert_int_equal(nigh_space_fence(world.space, WAIT_US), NIGH_OK);
-    set_trap(&world, HERE(1));
-    shared_store_relaxed(trap.until_us, clock_now_us(&clock_monotonic));
-    assert_int_equal(sigaction(SIGSEGV, &action, &before), 0);
-    assert_int_equal(nigh_space_get(world.space, HERE(1), WAIT_US, &value), NIGH_OK);
-    assert_int_equal(sigaction(SIGSEGV, &before, NULL), 0);
-    assert_int_equal(trap.sprung, 1);
-    assert_int_equal(value, 3);
-    assert_int_equal(said(&world, SPACE_RECORD_READ), 1);
-    assert_int_equal(nigh_space_get(world.space, HERE(1), WAIT_US, &value), NIGH_OK);
-    assert_int_equal(said(&world, SPACE_RECORD_READ), 1);
     finish(&world);
 }
 
@@ -1306,7 +1249,6 @@ int main(void)
         cmocka_unit_test(what_is_written_is_carried_out_before_the_end),
         cmocka_unit_test(what_is_here_is_read_without_asking),
         cmocka_unit_test(what_a_node_has_without_a_lease_is_asked_for),
-        cmocka_unit_test(what_was_read_under_one_lease_is_not_of_the_next),
         cmocka_unit_test(bytes_of_several_blocks_are_cut),
         cmocka_unit_test(a_thread_sees_its_writes_and_others_do_not),
         cmocka_unit_test(a_full_buffer_waits_for_room),
