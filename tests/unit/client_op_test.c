@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "client_fixture.h"
 
 static uint32_t held(struct fixture *fixture)
@@ -257,8 +258,10 @@ static void test_steps_without_room_time_out(void **state)
 static void test_descriptor_tells_of_what_found_no_room(void **state)
 {
     enum {
+        LATE_US = 50000,
         WAIT_MS = 10000
     };
+    uint64_t due_us;
     struct fixture f;
     struct pollfd readable;
     nigh_view *views = calloc(LIMIT_RING_WAITERS + 2, sizeof(*views));
@@ -273,13 +276,18 @@ static void test_descriptor_tells_of_what_found_no_room(void **state)
                          NIGH_OK);
     }
     for (uint32_t n = 0; n < 2; n++) {
+        due_us = clock_now_us(&clock_monotonic) + LATE_US;
         if (n == 0) {
-            assert_int_equal(nigh_get_start(f.client, &id, 1, 50000, &views[n], &late[n]), NIGH_OK);
+            assert_int_equal(nigh_get_start(f.client, &id, 1, LATE_US, &views[n], &late[n]),
+                             NIGH_OK);
         }
         assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
         if (n == 1) { /* by nigh_poll it is timed, too: who looks for events alone calls none */
             assert_int_equal(nigh_poll(f.client), 0);
-            assert_int_equal(nigh_get_start(f.client, &id, 1, 50000, &views[n], &late[n]), NIGH_OK);
+            assert_int_equal(nigh_get_start(f.client, &id, 1, LATE_US, &views[n], &late[n]),
+                             NIGH_OK);
+        } else if (clock_now_us(&clock_monotonic) >= due_us) {
+            (void)nigh_poll(f.client); /* a slow machine: what was overdue is for the next look */
         }
         while (nigh_op_status(&late[n]) == NIGH_PENDING) {
             assert_int_equal(poll(&readable, 1, WAIT_MS), 1);
