@@ -564,6 +564,27 @@ bool space_engine_begin(struct space_engine *engine, struct space_op *op, uint64
     return false;
 }
 
+/* Of a space with a log each write is a record there, and may have to wait. */
+bool space_engine_owns(struct space_engine *engine, uint64_t address, struct space_owned *owned)
+{
+    struct space_op op = {.kind = SPACE_OP_WRITE, .length = 1, .address = address};
+
+    if (engine_has_log(engine) || look_at(engine, &op) != NIGH_OK) {
+        return false;
+    }
+    owned->block = engine_block(engine, address);
+    return (engine_is_ours(engine, address) ? engine_owns_home(engine, address, owned)
+                                            : engine_owns_cached(engine, owned)) &&
+           space_word_is_shown(owned->word);
+}
+
+void space_engine_write(struct space_engine *engine, const struct space_owned *owned,
+                        uint32_t offset, const void *bytes, uint32_t length)
+{
+    space_word_change(owned->word, owned->bytes, offset, bytes, length);
+    engine->stats.writes++;
+}
+
 void space_engine_give_up(struct space_engine *engine, struct space_op *op)
 {
     if (op->state == OP_JOB) {
