@@ -637,30 +637,33 @@ static bool carry_at_once(struct window *window, struct row *row, const struct s
 }
 
 /* Writes of what is here to be written, one behind the other, until one is something else. The
- * client is told now and then, so that it has room, and before anything else is done. */
-static void carry_row(struct window *window)
+ * client is told now and then, so that it has room, and before anything else is done. false: so
+ * many that others want their turn. */
+static bool carry_row(struct window *window)
 {
     struct space_consumer *consumer = &window->consumer;
     struct row row = {0};
     struct space_write write;
+    uint32_t count = 0;
 
-    for (uint32_t n = 1; n <= LIMIT_SPACE_ROW && space_consumer_peek(consumer, &write) &&
-                         carry_at_once(window, &row, &write);
-         n++) {
+    while (count < LIMIT_SPACE_ROW && space_consumer_peek(consumer, &write) &&
+           carry_at_once(window, &row, &write)) {
         space_consumer_pass(consumer, &write);
-        if (n % LIMIT_SPACE_RECORDS == 0) {
+        if (++count % LIMIT_SPACE_RECORDS == 0) {
             space_consumer_tell(consumer);
         }
     }
     space_consumer_tell(consumer);
+    return count < LIMIT_SPACE_ROW;
 }
 
 /* What nothing is before begins as it is taken. A bounded number, as of a row: other windows want
  * their turn. */
 static void take_some(struct window *window, uint64_t now_us)
 {
-    carry_row(window);
-    for (uint32_t n = 0; n < LIMIT_SPACE_RECORDS; n++) {
+    uint32_t most = carry_row(window) ? LIMIT_SPACE_RECORDS : 0;
+
+    for (uint32_t n = 0; n < most; n++) {
         struct record *record = take(window, now_us);
 
         if (record == NULL) {
