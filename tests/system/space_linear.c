@@ -326,8 +326,8 @@ static nigh_status read_filler(struct user *user)
 
 /* ---- under a lock --------------------------------------------------------- */
 
-/* It is let go from now on; if nobody says that it was it may have been since it was seen to be
- * held. */
+/* It is let go from now on; where the node was taken for dead it may have been since it was seen to
+ * be held. */
 static nigh_status let_go(struct user *user, uint64_t at, uint64_t held_ns)
 {
     struct linear_op op = {
@@ -340,7 +340,7 @@ static nigh_status let_go(struct user *user, uint64_t at, uint64_t held_ns)
     status = status == NIGH_OK ? flushed : status;
     if (status == NIGH_OK)
         linear_end(locks, number, 1, now_ns());
-    else
+    else if (is_of_client(status))
         locks->ops[number].begun = held_ns;
     return status;
 }
