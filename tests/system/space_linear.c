@@ -52,9 +52,10 @@ enum {
     WORDS = 2,    /* of each, */
     FILLERS = 24, /* and others, that take their frames */
     HOME = 512,
-    FRAMES = 15,
-    BATCH = 3, /* writes of one flush, at most */
-    RARE = 16, /* of so many operations one is under a lock */
+    FRAMES = 15, /* of a cache: the fewest that there are */
+    BATCH = 3,   /* writes of one flush, at most */
+    LOCKED = 2,  /* of those of a home are locked, too, */
+    RARE = 8,    /* of so many operations one is under a lock */
     HISTORY = 1 << 16,
     STATUSES = 64
 };
@@ -349,7 +350,7 @@ static nigh_status let_go(struct user *user, uint64_t at, uint64_t held_ns)
 static nigh_status use_lock(struct user *user)
 {
     bool reads = below(&user->random, 2) == 0, tries = below(&user->random, 4) == 0;
-    uint32_t block = below(&user->random, nodes * BLOCKS), ops = below(&user->random, 4);
+    uint32_t block = below(&user->random, nodes * LOCKED), ops = below(&user->random, 4);
     uint64_t at = atomic_load(&shared->blocks[block]), held_ns;
     nigh_status (*lock)(nigh_space *, nigh_space_address, uint64_t) =
         reads ? (tries ? nigh_space_try_lock_read : nigh_space_lock_read)
