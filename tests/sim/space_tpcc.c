@@ -149,7 +149,7 @@ static void answered(struct tpcc *tpcc, struct tpcc_worker *worker)
 }
 
 /* It is at its end: whoever has its part next begins by its log. */
-static void fail(struct tpcc *tpcc, struct tpcc_worker *worker)
+static void give_in(struct tpcc *tpcc, struct tpcc_worker *worker)
 {
     tpcc->failed++;
     world_end_client(tpcc->world, worker->node, worker->client);
@@ -173,7 +173,7 @@ static void end_row(struct tpcc *tpcc, struct tpcc_worker *worker, nigh_status s
 static void settled(struct tpcc *tpcc, struct tpcc_worker *worker, nigh_status status)
 {
     if (status != NIGH_OK) {
-        fail(tpcc, worker);
+        give_in(tpcc, worker);
         return;
     }
     ask(worker, SPACE_RECORD_READ, worker->address, read_row);
@@ -280,7 +280,7 @@ static void read_own_row(struct tpcc *tpcc, struct tpcc_worker *worker, nigh_sta
 static void recovered(struct tpcc *tpcc, struct tpcc_worker *worker, nigh_status status)
 {
     if (status != NIGH_OK) {
-        fail(tpcc, worker);
+        give_in(tpcc, worker);
     }
 }
 
@@ -300,6 +300,7 @@ static void have_own_row(struct tpcc *tpcc, struct tpcc_worker *worker, nigh_sta
     }
 }
 
+/* Of a later transaction than the head says: then all rows of that one were written before. */
 static void read_own_row(struct tpcc *tpcc, struct tpcc_worker *worker, nigh_status status)
 {
     struct tpcc_log_row logged;
@@ -309,9 +310,12 @@ static void read_own_row(struct tpcc *tpcc, struct tpcc_worker *worker, nigh_sta
         return;
     }
     memcpy(&logged, worker->bytes, sizeof(logged));
-    if (world_claim(tpcc->world, logged.transaction == worker->committed,
-                    "a log's rows are of another transaction than its head")) {
+    world_claim(tpcc->world, logged.transaction >= worker->committed,
+                "a log's rows are of an earlier transaction than its head");
+    if (logged.transaction == worker->committed) {
         have_row(worker, logged.address, true, have_own_row);
+    } else {
+        ask(worker, SPACE_RECORD_FLUSH, 0, recovered);
     }
 }
 
@@ -325,7 +329,9 @@ static void learn(struct tpcc *tpcc, struct tpcc_worker *worker, uint64_t last)
     if (worker->current == 0 || current->state != TPCC_RUNS) {
         return;
     }
-    tpcc->in_doubt++;
+    tpcc->killed++;
+    tpcc->in_doubt += worker->is_put;
+    world_claim(tpcc->world, worker->is_put || last != worker->current, "it did not put that");
     if (last == worker->current) {
         tpcc->found_committed++;
         tpcc->committed++;
@@ -545,7 +551,7 @@ static void give_up(struct tpcc *tpcc, struct tpcc_worker *worker, uint32_t lock
 static void applied(struct tpcc *tpcc, struct tpcc_worker *worker, nigh_status status)
 {
     if (status != NIGH_OK) {
-        fail(tpcc, worker);
+        give_in(tpcc, worker);
     }
 }
 
@@ -553,7 +559,7 @@ static void applied(struct tpcc *tpcc, struct tpcc_worker *worker, nigh_status s
 static void committed(struct tpcc *tpcc, struct tpcc_worker *worker, nigh_status status)
 {
     if (status != NIGH_OK) {
-        fail(tpcc, worker);
+        give_in(tpcc, worker);
         return;
     }
     tpcc->transactions[worker->current].state = TPCC_COMMITTED;
@@ -574,12 +580,13 @@ static void logged(struct tpcc *tpcc, struct tpcc_worker *worker, nigh_status st
     struct tpcc_log_head head = {.transaction = worker->current};
 
     if (status != NIGH_OK) {
-        fail(tpcc, worker);
+        give_in(tpcc, worker);
         return;
     }
     for (uint32_t n = 0; n < worker->count; n++) {
         head.count += worker->rows[n].is_alone;
     }
+    worker->is_put = true;
     say_write(worker, worker->log, &head, sizeof(head));
     ask(worker, SPACE_RECORD_FLUSH, 0, committed);
 }
@@ -647,6 +654,7 @@ static void begin(struct tpcc *tpcc, struct tpcc_worker *worker)
         return;
     }
     worker->current = tpcc->next++;
+    worker->is_put = false;
     tpcc->transactions[worker->current] = choose(tpcc, worker);
     name_rows(tpcc, worker, &tpcc->transactions[worker->current]);
     worker->at = 0;

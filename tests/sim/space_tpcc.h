@@ -151,6 +151,7 @@ struct tpcc_worker {
     tpcc_then *have;
     /* Its transaction: the last one that it began, and the last that was committed. */
     uint64_t current, committed;
+    bool is_put; /* the current one's number may be in the log's head */
     uint32_t count, at;
     struct tpcc_rows {
         uint64_t address;
@@ -180,7 +181,8 @@ struct tpcc {
     uint32_t next_block, blocks_read;
     uint8_t found[WORLD_NODES][TPCC_TABLES][WORLD_BYTES];
     /* What was seen. */
-    uint64_t committed, rolled_back, aborted, in_doubt, found_committed, redone, undone, failed;
+    uint64_t committed, rolled_back, aborted, killed, in_doubt, found_committed, redone, undone;
+    uint64_t failed;
 };
 
 /* Workers of a world of `rules`; its tables are loaded. False: see world->broken. */

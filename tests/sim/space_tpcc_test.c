@@ -21,7 +21,7 @@ static struct tpcc tpcc;
 
 struct sums {
     uint64_t seeds, checks, kills, blackouts, relapses, clients, fails, breaks, backs;
-    uint64_t committed, rolled_back, aborted, in_doubt, found, redone, undone, failed;
+    uint64_t committed, rolled_back, aborted, killed, in_doubt, found, redone, undone, failed;
     uint64_t commits, images, events;
 };
 
@@ -68,6 +68,7 @@ static void add(struct sums *sums)
     sums->committed += tpcc.committed;
     sums->rolled_back += tpcc.rolled_back;
     sums->aborted += tpcc.aborted;
+    sums->killed += tpcc.killed;
     sums->in_doubt += tpcc.in_doubt;
     sums->found += tpcc.found_committed;
     sums->redone += tpcc.redone;
@@ -82,19 +83,20 @@ static void print(const char *name, const struct sums *sums)
 {
     printf("# %s: %llu seeds, %llu checks; %llu kills of nodes (%llu times all at once, %llu more "
            "as a log was recovered), %llu of clients, %llu breaks, %llu disks that fail; "
-           "%llu commits, %llu in doubt of which %llu were committed, %llu aborted, %llu rolled "
-           "back, %llu failed; %llu rows redone, %llu undone; %llu batches, %llu images, %llu "
+           "%llu commits; %llu transactions killed, %llu of them in doubt, of which %llu were "
+           "committed; %llu aborted, %llu rolled back, %llu failed; %llu rows redone, %llu undone; "
+           "%llu batches, %llu images, %llu "
            "events\n",
            name, (unsigned long long)sums->seeds, (unsigned long long)sums->checks,
            (unsigned long long)sums->kills, (unsigned long long)sums->blackouts,
            (unsigned long long)sums->relapses, (unsigned long long)sums->clients,
            (unsigned long long)sums->breaks, (unsigned long long)sums->fails,
-           (unsigned long long)sums->committed, (unsigned long long)sums->in_doubt,
-           (unsigned long long)sums->found, (unsigned long long)sums->aborted,
-           (unsigned long long)sums->rolled_back, (unsigned long long)sums->failed,
-           (unsigned long long)sums->redone, (unsigned long long)sums->undone,
-           (unsigned long long)sums->commits, (unsigned long long)sums->images,
-           (unsigned long long)sums->events);
+           (unsigned long long)sums->committed, (unsigned long long)sums->killed,
+           (unsigned long long)sums->in_doubt, (unsigned long long)sums->found,
+           (unsigned long long)sums->aborted, (unsigned long long)sums->rolled_back,
+           (unsigned long long)sums->failed, (unsigned long long)sums->redone,
+           (unsigned long long)sums->undone, (unsigned long long)sums->commits,
+           (unsigned long long)sums->images, (unsigned long long)sums->events);
 }
 
 static void run_all(struct world_rules rules, const char *name)
@@ -108,6 +110,7 @@ static void run_all(struct world_rules rules, const char *name)
 
         now.nodes = 3 + (uint32_t)(seed % 3);
         now.clients = 1 + (uint32_t)(seed / 3 % WORLD_CLIENTS);
+        now.slow = 1 + (uint32_t)(seed / 2 % 3) * 3;
         now.sets = 1 + (uint32_t)(seed / 9 % 2);
         look(tpcc_init(&tpcc, &world, &now, seed), seed);
         for (uint32_t n = 0; n < ROUNDS; n++) {

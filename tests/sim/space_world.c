@@ -456,6 +456,7 @@ void world_init(struct world *world, const struct world_rules *rules, uint64_t s
     world->rules = *rules;
     world->rules.home = rules->home == 0 ? WORLD_HOME : rules->home;
     world->rules.sets = rules->sets == 0 ? 1 : rules->sets;
+    world->rules.slow = rules->slow == 0 ? 3 + (uint32_t)(seed % 4) * 20 : rules->slow;
     world->seed = seed;
     world->now_us = 1000;
     random_init(&world->random, seed);
@@ -1277,8 +1278,7 @@ static void node_event(struct world *world, uint32_t number)
         world->crashes++;
         return;
     }
-    /* Disks are slow, or very slow. */
-    if (node->job != NULL && one_in(world, world->is_calm ? 2 : 3 + world->seed % 4 * 20)) {
+    if (node->job != NULL && one_in(world, world->is_calm ? 2 : world->rules.slow)) {
         run_job(world, node);
     }
     if (node->members != alive(world) && one_in(world, 8)) {

@@ -47,6 +47,7 @@ struct world_users {
 struct world_rules {
     uint32_t nodes, clients, events;
     uint32_t home, sets; /* blocks of a home; of a cache; 0: WORLD_HOME, and one */
+    uint32_t slow;       /* of how many turns disks do something in one; 0: as the seed says */
     const struct world_users *users;
     bool restarts, blackouts; /* who is down comes back soon; all are killed at once, too */
     bool breaks, crashes, kills, frees, locks, timeouts, busy;
