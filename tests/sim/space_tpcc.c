@@ -395,7 +395,9 @@ static struct tpcc_worker *worker_at(struct tpcc *tpcc, uint32_t node, uint32_t 
 
 static void stopped(void *context, uint32_t node, uint32_t client)
 {
-    worker_at(context, node, client)->is_running = false;
+    struct tpcc_worker *worker = worker_at(context, node, client);
+
+    worker->is_running = worker->is_writing = false;
 }
 
 /* ---- transactions --------------------------------------------------------- */
@@ -550,6 +552,7 @@ static void give_up(struct tpcc *tpcc, struct tpcc_worker *worker, uint32_t lock
 
 static void applied(struct tpcc *tpcc, struct tpcc_worker *worker, nigh_status status)
 {
+    worker->is_writing = false;
     if (status != NIGH_OK) {
         give_in(tpcc, worker);
     }
@@ -595,6 +598,7 @@ static void mark_and_log(struct tpcc_worker *worker)
 {
     uint64_t mark = mark_of(worker, worker->current), place = worker->log;
 
+    worker->is_writing = true;
     for (uint32_t n = 0; n < worker->count; n++) {
         struct tpcc_log_row change = {.transaction = worker->current,
                                       .address = worker->rows[n].address};
@@ -813,4 +817,22 @@ bool tpcc_check(struct tpcc *tpcc)
     tpcc->is_checking = false;
     tpcc_look(tpcc);
     return tpcc->world->broken == NULL;
+}
+
+bool tpcc_commits(struct tpcc *tpcc, uint32_t *node)
+{
+    uint32_t first = (uint32_t)below(tpcc, tpcc->workers_count);
+
+    for (uint32_t n = 0; n < tpcc->workers_count; n++) {
+        const struct tpcc_worker *worker = &tpcc->workers[(first + n) % tpcc->workers_count];
+        uint64_t row = worker->rows[below(tpcc, TPCC_ROWS) % max_u32(worker->count, 1)].address;
+
+        if (worker->is_writing) {
+            *node = one_in(tpcc, 2)
+                        ? worker->node
+                        : (uint32_t)space_address_seat(one_in(tpcc, 2) ? worker->log : row);
+            return true;
+        }
+    }
+    return false;
 }

@@ -151,7 +151,8 @@ struct tpcc_worker {
     tpcc_then *have;
     /* Its transaction: the last one that it began, and the last that was committed. */
     uint64_t current, committed;
-    bool is_put; /* the current one's number may be in the log's head */
+    bool is_put;     /* the current one's number may be in the log's head */
+    bool is_writing; /* from its marks on until all is written */
     uint32_t count, at;
     struct tpcc_rows {
         uint64_t address;
@@ -191,6 +192,9 @@ bool tpcc_init(struct tpcc *tpcc, struct world *world, struct world_rules *rules
 /* No transaction begins any more, all workers are there, and each knows what became of its last;
  * then all tables are read and looked at. */
 bool tpcc_check(struct tpcc *tpcc);
+
+/* A node that has a part in a transaction that is being committed; false: none is. */
+bool tpcc_commits(struct tpcc *tpcc, uint32_t *node);
 
 /* ---- for space_tpcc_check.c ----------------------------------------------- */
 

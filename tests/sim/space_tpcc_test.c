@@ -46,10 +46,14 @@ static void round_of_kills(uint64_t seed)
 {
     uint64_t until = world.crashes + 1 + random_below(&tpcc.random, ROUND_KILLS);
     uint64_t end = world.event + ROUND_MOST;
+    uint32_t node;
 
     world.is_calm = false;
     while (world.crashes < until && world.event < end) {
-        look(world_run(&world, 16), seed);
+        look(world_run(&world, 1 + random_below(&tpcc.random, 32)), seed);
+        if (random_below(&tpcc.random, 200) == 0 && tpcc_commits(&tpcc, &node)) {
+            world_kill(&world, node);
+        }
     }
     look(tpcc_check(&tpcc), seed);
 }

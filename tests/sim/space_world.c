@@ -1214,13 +1214,18 @@ static void client_event(struct world *world, struct world_node *node, struct wo
 
 /* ---- events --------------------------------------------------------------- */
 
+void world_kill(struct world *world, uint32_t node)
+{
+    if (world->nodes[node].is_alive) {
+        stop_node(world, node);
+        world->crashes++;
+    }
+}
+
 static void crash_all(struct world *world)
 {
     for (uint32_t n = 0; n < world->rules.nodes; n++) {
-        if (world->nodes[n].is_alive) {
-            stop_node(world, n);
-            world->crashes++;
-        }
+        world_kill(world, n);
     }
     world->blackouts++;
 }
@@ -1245,8 +1250,7 @@ static void crash_or_start(struct world *world)
             tell_members(world, number);
         }
     } else if ((left & (left - 1)) != 0) {
-        stop_node(world, number);
-        world->crashes++;
+        world_kill(world, number);
     }
 }
 
@@ -1274,8 +1278,7 @@ static void node_event(struct world *world, uint32_t number)
         return;
     }
     if (node->has_failed) {
-        stop_node(world, number); /* it leaves */
-        world->crashes++;
+        world_kill(world, number); /* it leaves */
         return;
     }
     if (node->job != NULL && one_in(world, world->is_calm ? 2 : world->rules.slow)) {

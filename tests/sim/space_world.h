@@ -172,6 +172,9 @@ void world_fini(struct world *world);
 /* One of what uses the space is at its end: another is there in its time. */
 void world_end_client(struct world *world, uint32_t node, uint32_t client);
 
+/* A node is killed now, if it is alive. */
+void world_kill(struct world *world, uint32_t node);
+
 /* What does not hold, if nothing was found before. */
 bool world_claim(struct world *world, bool holds, const char *what);
 
