@@ -243,8 +243,7 @@ static bool is_away(const struct home_step *step)
 static void restore(struct home_step *step)
 {
     struct space_work *work = step->work;
-    bool is_the_last =
-        work->owner == work->leaver && space_epoch_equal(work->owned, work->left_by);
+    bool is_the_last = work->owner == work->leaver && space_epoch_equal(work->owned, work->left_by);
 
     step->entry->seats = work->waits = space_bit(work->leaver);
     home_say(step, SPACE_CACHE_RESTORE, work->leaver);

@@ -397,7 +397,7 @@ static void stopped(void *context, uint32_t node, uint32_t client)
 {
     struct tpcc_worker *worker = worker_at(context, node, client);
 
-    worker->is_running = worker->is_writing = false;
+    worker->is_running = worker->is_busy = false;
 }
 
 /* ---- transactions --------------------------------------------------------- */
@@ -546,13 +546,14 @@ static void let_go(struct tpcc_worker *worker, uint32_t count)
 static void give_up(struct tpcc *tpcc, struct tpcc_worker *worker, uint32_t locked)
 {
     let_go(worker, locked);
+    worker->is_busy = false;
     tpcc->transactions[worker->current].state = TPCC_ABSENT;
     worker->rests_till = tpcc->world->event + below(tpcc, 200);
 }
 
 static void applied(struct tpcc *tpcc, struct tpcc_worker *worker, nigh_status status)
 {
-    worker->is_writing = false;
+    worker->is_busy = false;
     if (status != NIGH_OK) {
         give_in(tpcc, worker);
     }
@@ -598,7 +599,6 @@ static void mark_and_log(struct tpcc_worker *worker)
 {
     uint64_t mark = mark_of(worker, worker->current), place = worker->log;
 
-    worker->is_writing = true;
     for (uint32_t n = 0; n < worker->count; n++) {
         struct tpcc_log_row change = {.transaction = worker->current,
                                       .address = worker->rows[n].address};
@@ -659,6 +659,7 @@ static void begin(struct tpcc *tpcc, struct tpcc_worker *worker)
     }
     worker->current = tpcc->next++;
     worker->is_put = false;
+    worker->is_busy = true;
     tpcc->transactions[worker->current] = choose(tpcc, worker);
     name_rows(tpcc, worker, &tpcc->transactions[worker->current]);
     worker->at = 0;
@@ -819,18 +820,19 @@ bool tpcc_check(struct tpcc *tpcc)
     return tpcc->world->broken == NULL;
 }
 
-bool tpcc_commits(struct tpcc *tpcc, uint32_t *node)
+/* Its own, or the home of its log or of the row that it has locked last. */
+bool tpcc_is_busy(struct tpcc *tpcc, uint32_t *node)
 {
     uint32_t first = (uint32_t)below(tpcc, tpcc->workers_count);
 
     for (uint32_t n = 0; n < tpcc->workers_count; n++) {
         const struct tpcc_worker *worker = &tpcc->workers[(first + n) % tpcc->workers_count];
-        uint64_t row = worker->rows[below(tpcc, TPCC_ROWS) % max_u32(worker->count, 1)].address;
 
-        if (worker->is_writing) {
-            *node = one_in(tpcc, 2)
-                        ? worker->node
-                        : (uint32_t)space_address_seat(one_in(tpcc, 2) ? worker->log : row);
+        if (worker->is_busy) {
+            uint64_t homes[] = {worker->log, worker->rows[max_u32(worker->at, 1) - 1].address};
+
+            *node = one_in(tpcc, 2) ? worker->node
+                                    : (uint32_t)space_address_seat(homes[below(tpcc, 2)]);
             return true;
         }
     }

@@ -151,8 +151,8 @@ struct tpcc_worker {
     tpcc_then *have;
     /* Its transaction: the last one that it began, and the last that was committed. */
     uint64_t current, committed;
-    bool is_put;     /* the current one's number may be in the log's head */
-    bool is_writing; /* from its marks on until all is written */
+    bool is_put;  /* the current one's number may be in the log's head */
+    bool is_busy; /* from its first lock on until all is written */
     uint32_t count, at;
     struct tpcc_rows {
         uint64_t address;
@@ -193,8 +193,8 @@ bool tpcc_init(struct tpcc *tpcc, struct world *world, struct world_rules *rules
  * then all tables are read and looked at. */
 bool tpcc_check(struct tpcc *tpcc);
 
-/* A node that has a part in a transaction that is being committed; false: none is. */
-bool tpcc_commits(struct tpcc *tpcc, uint32_t *node);
+/* A node that has a part in a transaction that is under way; false: none is. */
+bool tpcc_is_busy(struct tpcc *tpcc, uint32_t *node);
 
 /* ---- for space_tpcc_check.c ----------------------------------------------- */
 

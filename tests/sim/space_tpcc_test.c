@@ -51,7 +51,7 @@ static void round_of_kills(uint64_t seed)
     world.is_calm = false;
     while (world.crashes < until && world.event < end) {
         look(world_run(&world, 1 + random_below(&tpcc.random, 32)), seed);
-        if (random_below(&tpcc.random, 200) == 0 && tpcc_commits(&tpcc, &node)) {
+        if (random_below(&tpcc.random, 400) == 0 && tpcc_is_busy(&tpcc, &node)) {
             world_kill(&world, node);
         }
     }
@@ -114,7 +114,7 @@ static void run_all(struct world_rules rules, const char *name)
 
         now.nodes = 3 + (uint32_t)(seed % 3);
         now.clients = 1 + (uint32_t)(seed / 3 % WORLD_CLIENTS);
-        now.slow = 1 + (uint32_t)(seed / 2 % 3) * 3;
+        now.slow = UINT32_C(1) << 2 * (seed / 2 % 3);
         now.sets = 1 + (uint32_t)(seed / 9 % 2);
         look(tpcc_init(&tpcc, &world, &now, seed), seed);
         for (uint32_t n = 0; n < ROUNDS; n++) {
