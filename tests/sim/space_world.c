@@ -1055,7 +1055,8 @@ static void note_lock(struct world *world, struct world_node *node, struct world
             struct world_client *other = &world->nodes[n].clients[c];
 
             if (other != client && other->state != CLIENT_GONE && other->holds &&
-                other->held == client->block) {
+                other->held == client->block &&
+                other->held_life == world->blocks[client->block].life) {
                 claim(world, !client->is_alone && !other->is_alone, "two hold what one has alone");
             }
         }
