@@ -138,8 +138,8 @@ static struct space_op op_of(uint8_t kind, uint64_t address)
                              .ended = op_ended};
 }
 
-/* Seat 0, of three, whose home is open in its third term. */
-static void begin(void)
+/* Seat 0, of three. */
+static void create(void)
 {
     struct space_engine_config config = {
         .space = 1,
@@ -159,6 +159,12 @@ static void begin(void)
     space_view_make_cache(cache_memory, 1, BYTES, &config.cache);
     assert_int_equal(space_engine_create(&config, &engine), NIGH_OK);
     space_engine_members(engine, 7, 1);
+}
+
+/* ... whose home is open in its third term. */
+static void begin(void)
+{
+    create();
     meet(1);
     meet(2);
     (void)space_engine_turn(engine, 1);
@@ -267,6 +273,38 @@ static void a_home_begins_anew_when_a_link_breaks(void **state)
     say_term(2, SPACE_TERM_CLAIMED, 2, 0);
     assert_false(space_engine_is_open(engine));
     end();
+}
+
+/* Of a block of a home that remembers nothing one claims what it gave up in an earlier life,
+ * another has it by an address of a later one. */
+static void who_has_a_block_goes_before_who_gave_it_up(void **state)
+{
+    static const uint8_t events[] = {SPACE_HOME_CLAIM_LEFT, SPACE_HOME_CLAIM_DIRTY};
+
+    (void)state;
+    for (uint32_t first = 0; first < 2; first++) {
+        create();
+        meet_with(1, 5, 7);
+        meet_with(2, 5, 7);
+        (void)space_engine_turn(engine, 1);
+        for (uint32_t n = 0; n < 2; n++) {
+            uint8_t which = n == first;
+
+            say((uint8_t)(1 + which),
+                (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                                    .event = events[which],
+                                    .whom = SPACE_NOBODY,
+                                    .term = 6,
+                                    .address =
+                                        space_address_of_life(0, 3 + which, 8 * BYTES) + BYTES,
+                                    .epoch = {4 + which, 1}});
+        }
+        assert_int_equal(count_said(1, SPACE_WIRE_TO_CACHE, SPACE_CACHE_RELEASE), 1);
+        say_term(1, SPACE_TERM_CLAIMED, 6, 0);
+        say_term(2, SPACE_TERM_CLAIMED, 6, 0);
+        assert_true(space_engine_is_open(engine));
+        end();
+    }
 }
 
 /* A node has a block of seat 1 to write. */
@@ -1376,6 +1414,7 @@ int main(void)
         cmocka_unit_test(a_home_says_nothing_before_its_term),
         cmocka_unit_test(a_home_opens_when_all_are_linked),
         cmocka_unit_test(a_home_begins_anew_when_a_link_breaks),
+        cmocka_unit_test(who_has_a_block_goes_before_who_gave_it_up),
         cmocka_unit_test(what_was_told_goes_over_no_new_link),
         cmocka_unit_test(what_was_open_before_a_link_goes_over_no_new_one),
         cmocka_unit_test(a_claim_waits_for_what_is_written),
