@@ -31,6 +31,147 @@ static bool one_in(struct world *world, uint64_t count)
     return below(world, count) == 0;
 }
 
+/* ---- histories ------------------------------------------------------------ */
+
+#define NO_OP SIZE_MAX
+
+static size_t record(struct world *world, struct linear_history *history, struct linear_op op)
+{
+    size_t number;
+
+    if (!world->has_history) {
+        return NO_OP;
+    }
+    number = linear_begin(history, op, world->event);
+    NIGH_ASSERT(number != NO_OP);
+    return number;
+}
+
+static void record_end(struct world *world, struct linear_history *history, size_t number,
+                       uint64_t found)
+{
+    if (number != NO_OP) {
+        linear_end(history, number, found, world->event);
+    }
+}
+
+/* It has found nothing, or has nothing that anybody saw. */
+static void record_none(struct linear_history *history, size_t number)
+{
+    if (number != NO_OP) {
+        linear_cancel(history, number);
+    }
+}
+
+static uint32_t number_of(const struct world *world, const struct world_client *client)
+{
+    size_t at = (size_t)((const char *)client - (const char *)world->nodes);
+    size_t node = at / sizeof(world->nodes[0]);
+
+    return (uint32_t)(node * WORLD_CLIENTS + (size_t)(client - world->nodes[node].clients));
+}
+
+/* No block that is given is one that was. */
+static uint64_t name_of(const struct world *world, uint32_t block, uint64_t life, uint32_t word)
+{
+    NIGH_ASSERT(block < ARRAY_LENGTH(world->blocks) && word < WORLD_WORDS);
+    return life << 16 | block << 8 | word;
+}
+
+static struct linear_op op_of(const struct world *world, const struct world_client *client,
+                              uint32_t block, uint32_t word)
+{
+    uint32_t who = number_of(world, client);
+
+    return (struct linear_op){.word = name_of(world, block, world->blocks[block].life, word),
+                              .who = who};
+}
+
+static size_t record_word(struct world *world, const struct world_client *client, uint8_t kind,
+                          uint64_t one, uint64_t other)
+{
+    struct linear_op op = op_of(world, client, client->block, client->word);
+
+    op.kind = kind == SPACE_RECORD_READ       ? LINEAR_READ
+              : kind == SPACE_RECORD_ADD      ? LINEAR_ADD
+              : kind == SPACE_RECORD_EXCHANGE ? LINEAR_EXCHANGE
+              : kind == SPACE_RECORD_SWAP     ? LINEAR_SWAP
+                                              : LINEAR_WRITE;
+    op.given = kind == SPACE_RECORD_SWAP ? other : one;
+    op.compare = one;
+    return record(world, &world->history, op);
+}
+
+static size_t record_lock(struct world *world, const struct world_client *client, uint32_t block,
+                          uint64_t life, enum linear_kind kind)
+{
+    struct linear_op op = {.word = name_of(world, block, life, 0),
+                           .kind = kind,
+                           .given = number_of(world, client),
+                           .who = number_of(world, client)};
+
+    return record(world, &world->holders, op);
+}
+
+static bool is_lock(uint8_t kind)
+{
+    return kind >= SPACE_RECORD_LOCK_READ && kind <= SPACE_RECORD_TRY_LOCK_WRITE;
+}
+
+static bool is_lock_alone(uint8_t kind)
+{
+    return kind == SPACE_RECORD_LOCK_WRITE || kind == SPACE_RECORD_TRY_LOCK_WRITE;
+}
+
+static size_t record_asked(struct world *world, const struct world_client *client, uint64_t one,
+                           uint64_t other)
+{
+    if (is_lock(client->kind)) {
+        return record_lock(world, client, client->block, world->blocks[client->block].life,
+                           is_lock_alone(client->kind) ? LINEAR_LOCK : LINEAR_SHARE);
+    }
+    return client->kind <= SPACE_RECORD_SWAP && client->kind >= SPACE_RECORD_READ
+               ? record_word(world, client, client->kind, one, other)
+               : NO_OP;
+}
+
+/* What became of it. What was not well may have been done nevertheless, or be done later; but who
+ * did not read has read nothing, and a lock that nobody was told of nobody has. */
+static void record_answer(struct world *world, struct world_client *client, nigh_status status,
+                          uint64_t found)
+{
+    struct linear_history *history = is_lock(client->kind) ? &world->holders : &world->history;
+
+    if (status == NIGH_OK) {
+        record_end(world, history, client->op, found);
+    } else if (is_lock(client->kind) || client->kind == SPACE_RECORD_READ) {
+        record_none(history, client->op);
+    }
+    client->op = NO_OP;
+}
+
+static bool judge(struct world *world, const struct linear_history *history, linear_model model)
+{
+    struct linear_result result =
+        linear_check(history->ops, history->count, model, 0, LINEAR_STEPS);
+
+    for (size_t n = 0; n < history->count; n++) {
+        world->judged += history->ops[n].kind != LINEAR_OUT;
+    }
+    if (result.verdict != LINEAR_YES) {
+        linear_say(stdout, history->ops, history->count, &result);
+    }
+    return result.verdict == LINEAR_YES;
+}
+
+bool world_judge(struct world *world)
+{
+    return claim(world, judge(world, &world->history, linear_register),
+                 "what words were is NOT linearizable") &&
+           claim(world, judge(world, &world->holders, linear_lock),
+                 "who held blocks is NOT linearizable");
+}
+
 /* ---- channels ------------------------------------------------------------- */
 
 static struct world_channel *channel_of(struct world *world, uint32_t from, uint32_t to)
@@ -200,7 +341,6 @@ static void start_client(struct world *world, struct world_node *node, struct wo
 {
     nigh_status status;
 
-    (void)world;
     memset(client, 0, sizeof(*client));
     client->memory = aligned_alloc(4096, sizeof(*client->memory));
     memset(client->memory, 0, sizeof(*client->memory));
@@ -213,7 +353,12 @@ static void start_client(struct world *world, struct world_node *node, struct wo
         space_view_open(node->cache, node->cache_bytes, SPACE_VIEW_CACHE, &client->mapped.cache);
     NIGH_ASSERT(status == NIGH_OK);
     client->mapped.number = SPACE_NUMBER;
+    client->op = client->unlock = NO_OP;
     client->state = CLIENT_IDLE;
+    if (world->rules.users != NULL) {
+        world->rules.users->started(world->rules.users->context, (uint32_t)(node - world->nodes),
+                                    (uint32_t)(client - node->clients));
+    }
 }
 
 static void stop_client(struct world *world, struct world_node *node, struct world_client *client)
@@ -222,8 +367,26 @@ static void stop_client(struct world *world, struct world_node *node, struct wor
         space_windows_remove(node->windows, client->window, world->now_us);
         free(client->memory);
         client->state = CLIENT_GONE;
+        if (client->holds) {
+            (void)record_lock(world, client, client->held, client->held_life, LINEAR_UNLOCK);
+        }
         client->holds = false;
+        if (world->rules.users != NULL) {
+            world->rules.users->stopped(world->rules.users->context,
+                                        (uint32_t)(node - world->nodes),
+                                        (uint32_t)(client - node->clients));
+        }
     }
+}
+
+void world_end_client(struct world *world, uint32_t node, uint32_t client)
+{
+    stop_client(world, &world->nodes[node], &world->nodes[node].clients[client]);
+}
+
+bool world_claim(struct world *world, bool holds, const char *what)
+{
+    return claim(world, holds, what);
 }
 
 static uint64_t alive(const struct world *world)
@@ -289,8 +452,10 @@ static bool open_log(struct world *world, uint32_t number, struct space_engine_c
 {
     struct world_node *node = &world->nodes[number];
     struct space_log_files files = disk_files(&node->disk);
-    struct space_log_geometry geometry = {
-        .rank = (uint16_t)number, .block_bytes = WORLD_BYTES, .blocks = WORLD_HOME, .frames = 15};
+    struct space_log_geometry geometry = {.rank = (uint16_t)number,
+                                          .block_bytes = WORLD_BYTES,
+                                          .blocks = world->rules.home,
+                                          .frames = SPACE_WAYS * world->rules.sets};
     struct space_log_name name = {.identity = number + 1, .life = random_u64(&world->random)};
     struct space_log_found found;
     nigh_status status;
@@ -312,6 +477,7 @@ static bool open_log(struct world *world, uint32_t number, struct space_engine_c
                  ? space_log_start(&node->log, &files, &name, UINT64_C(64) << 10, state, &found)
                  : status;
     if (status != NIGH_OK) {
+        world->relapses++;
         space_log_state_fini(state);
         return false;
     }
@@ -342,17 +508,19 @@ static void start_node(struct world *world, uint32_t number)
     };
     nigh_status status;
 
-    node->home_bytes = space_view_home_bytes(WORLD_HOME, WORLD_BYTES);
-    node->cache_bytes = space_view_cache_bytes(1, WORLD_BYTES);
+    uint32_t blocks = world->rules.home, sets = world->rules.sets;
+
+    node->home_bytes = space_view_home_bytes(blocks, WORLD_BYTES);
+    node->cache_bytes = space_view_cache_bytes(sets, WORLD_BYTES);
     node->home = aligned_alloc(4096, node->home_bytes);
     node->cache = aligned_alloc(4096, node->cache_bytes);
     memset(node->home, 0, node->home_bytes);
     memset(node->cache, 0, node->cache_bytes);
     space_view_make_home(
-        node->home, WORLD_HOME, WORLD_BYTES,
-        space_address_of_life((uint8_t)number, ++node->lives, (uint64_t)WORLD_HOME * WORLD_BYTES),
+        node->home, blocks, WORLD_BYTES,
+        space_address_of_life((uint8_t)number, ++node->lives, (uint64_t)blocks * WORLD_BYTES),
         &config.home);
-    space_view_make_cache(node->cache, 1, WORLD_BYTES, &config.cache);
+    space_view_make_cache(node->cache, sets, WORLD_BYTES, &config.cache);
     config.home_memory = node->home;
     config.cache_memory = node->cache;
     if (world->rules.logs && !open_log(world, number, &config, &state)) {
@@ -431,6 +599,10 @@ void world_init(struct world *world, const struct world_rules *rules, uint64_t s
     memset(world, 0, sizeof(*world));
     now = world;
     world->rules = *rules;
+    world->has_history = !rules->logs || (rules->sync && !rules->lossy && !rules->fails);
+    world->rules.home = rules->home == 0 ? WORLD_HOME : rules->home;
+    world->rules.sets = rules->sets == 0 ? 1 : rules->sets;
+    world->rules.slow = rules->slow == 0 ? 3 + (uint32_t)(seed % 4) * 20 : rules->slow;
     world->seed = seed;
     world->now_us = 1000;
     random_init(&world->random, seed);
@@ -453,6 +625,8 @@ void world_fini(struct world *world)
         }
         disk_fini(&world->nodes[n].disk);
     }
+    linear_free(&world->history);
+    linear_free(&world->holders);
 }
 
 /* ---- what logs keep ------------------------------------------------------- */
@@ -710,17 +884,27 @@ static void look_at_block(struct world *world, uint32_t number)
 
 static void forget_done(struct world_client *client)
 {
-    uint32_t left = 0;
+    uint32_t left = 0, failures = client->memory->failure.count;
 
     (void)space_producer_look(&client->producer);
     for (uint32_t n = 0; n < client->pending; n++) {
-        if (space_producer_is_done(&client->producer, client->writes[n].ticket)) {
-            note_done(now, client, &client->writes[n]);
-        } else {
+        if (!space_producer_is_done(&client->producer, client->writes[n].ticket)) {
             client->writes[left++] = client->writes[n];
+            continue;
+        }
+        note_done(now, client, &client->writes[n]);
+        if (failures == client->failures) { /* else it may be this one that failed */
+            record_end(now, &now->history, client->writes[n].op, 0);
         }
     }
+    if (space_producer_is_empty(&client->producer)) {
+        if (failures == client->failures) {
+            record_end(now, &now->holders, client->unlock, 1);
+        }
+        client->unlock = NO_OP;
+    }
     client->pending = left;
+    client->failures = failures;
 }
 
 /* Of a node whose log failed nobody knows what is done of what it says has ended. */
@@ -750,7 +934,7 @@ static void look(struct world *world)
             look_at_block(world, n);
         }
     }
-    if (world->rules.sync) {
+    if (world->rules.sync || world->has_history) {
         forget_all_done(world);
     }
     if (world->event % 64 == 0) {
@@ -853,6 +1037,7 @@ static void ask(struct world *world, struct world_client *client, uint8_t kind, 
     if (space_producer_ask(&client->producer, (enum space_record_kind)kind, &client->mapped,
                            address, length, operands, timeout_us)) {
         client->state = CLIENT_ASKS;
+        client->op = record_asked(world, client, one, other);
     }
 }
 
@@ -865,6 +1050,11 @@ static void read_word(struct world *world, struct world_client *client)
     if (space_producer_read(&client->producer, &client->mapped, address_of(client, world), &value,
                             8) == SPACE_READ) {
         world->hits++;
+        if (own == 0) {
+            size_t op = record_word(world, client, SPACE_RECORD_READ, 0, 0);
+
+            record_end(world, &world->history, op, value);
+        }
         if (world->rules.sync && own == 0) {
             make_firm(&world->blocks[client->block].words[client->word], value, false);
         }
@@ -896,6 +1086,7 @@ static void write_word(struct world *world, struct world_client *client)
     if (space_producer_write(&client->producer, &client->mapped, address_of(client, world),
                              &write.value, 8, &write.ticket)) {
         want(word, write.value);
+        write.op = record_word(world, client, SPACE_RECORD_WRITE, write.value, 0);
         client->writes[client->pending++] = write;
         world->writes++;
     }
@@ -934,6 +1125,8 @@ static void do_lock(struct world *world, struct world_client *client)
     if (client->holds) {
         if (space_producer_say(&client->producer, SPACE_RECORD_UNLOCK, &client->mapped,
                                world->blocks[client->held].address)) {
+            client->unlock =
+                record_lock(world, client, client->held, client->held_life, LINEAR_UNLOCK);
             client->holds = false;
         }
         return;
@@ -1022,14 +1215,14 @@ static void want_something(struct world *world, struct world_client *client)
 
 static void note_lock(struct world *world, struct world_node *node, struct world_client *client)
 {
-    client->is_alone =
-        client->kind == SPACE_RECORD_LOCK_WRITE || client->kind == SPACE_RECORD_TRY_LOCK_WRITE;
+    client->is_alone = is_lock_alone(client->kind);
     for (uint32_t n = 0; n < world->rules.nodes; n++) {
         for (uint32_t c = 0; c < world->rules.clients; c++) {
             struct world_client *other = &world->nodes[n].clients[c];
 
             if (other != client && other->state != CLIENT_GONE && other->holds &&
-                other->held == client->block) {
+                other->held == client->block &&
+                other->held_life == world->blocks[client->block].life) {
                 claim(world, !client->is_alone && !other->is_alone, "two hold what one has alone");
             }
         }
@@ -1104,6 +1297,10 @@ static void note_answer(struct world *world, struct world_node *node, struct wor
     struct world_block *block = &world->blocks[client->block];
 
     client->state = CLIENT_IDLE;
+    record_answer(world, client, status,
+                  is_lock(client->kind)               ? 1
+                  : client->kind == SPACE_RECORD_READ ? bytes
+                                                      : value);
     claim(world, status != NIGH_OK || client->kind > SPACE_RECORD_SWAP || has_written(client),
           "what a thread asks passes what it wrote before");
     if (client->kind != SPACE_RECORD_ALLOC && client->kind != SPACE_RECORD_FLUSH &&
@@ -1145,6 +1342,20 @@ static void note_answer(struct world *world, struct world_node *node, struct wor
     }
 }
 
+static void user_event(struct world *world, uint32_t number, uint32_t client)
+{
+    struct world_node *node = &world->nodes[number];
+
+    if (node->clients[client].state == CLIENT_GONE) {
+        start_client(world, node, &node->clients[client]);
+    } else if (!world->is_calm && world->rules.kills && one_in(world, 1000)) {
+        stop_client(world, node, &node->clients[client]);
+        world->kills++;
+    } else {
+        world->rules.users->event(world->rules.users->context, number, client);
+    }
+}
+
 static void client_event(struct world *world, struct world_node *node, struct world_client *client)
 {
     if (client->state == CLIENT_GONE) {
@@ -1174,10 +1385,34 @@ static void client_event(struct world *world, struct world_node *node, struct wo
 
 /* ---- events --------------------------------------------------------------- */
 
+void world_kill(struct world *world, uint32_t node)
+{
+    if (world->nodes[node].is_alive) {
+        stop_node(world, node);
+        world->crashes++;
+    }
+}
+
+static void crash_all(struct world *world)
+{
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        world_kill(world, n);
+    }
+    world->blackouts++;
+}
+
 static void crash_or_start(struct world *world)
 {
     uint32_t number = (uint32_t)below(world, world->rules.nodes);
     uint64_t left = alive(world);
+
+    if (world->rules.blackouts && one_in(world, 16)) {
+        crash_all(world);
+        return;
+    }
+    for (uint32_t n = 0; world->rules.restarts && world->nodes[number].is_alive && n < 3; n++) {
+        number = (uint32_t)below(world, world->rules.nodes);
+    }
 
     if (!world->nodes[number].is_alive) {
         start_node(world, number);
@@ -1186,8 +1421,7 @@ static void crash_or_start(struct world *world)
             tell_members(world, number);
         }
     } else if ((left & (left - 1)) != 0) {
-        stop_node(world, number);
-        world->crashes++;
+        world_kill(world, number);
     }
 }
 
@@ -1215,12 +1449,10 @@ static void node_event(struct world *world, uint32_t number)
         return;
     }
     if (node->has_failed) {
-        stop_node(world, number); /* it leaves */
-        world->crashes++;
+        world_kill(world, number); /* it leaves */
         return;
     }
-    /* Disks are slow, or very slow. */
-    if (node->job != NULL && one_in(world, world->is_calm ? 2 : 3 + world->seed % 4 * 20)) {
+    if (node->job != NULL && one_in(world, world->is_calm ? 2 : world->rules.slow)) {
         run_job(world, node);
     }
     if (node->members != alive(world) && one_in(world, 8)) {
@@ -1269,6 +1501,8 @@ static void one_event(struct world *world)
     world->now_us += below(world, 3);
     if (!world->is_calm && one_in(world, between_faults(world))) {
         fault(world);
+    } else if (what < 4 && world->nodes[a].is_alive && world->rules.users != NULL) {
+        user_event(world, a, (uint32_t)below(world, world->rules.clients));
     } else if (what < 4 && world->nodes[a].is_alive) {
         client_event(world, &world->nodes[a],
                      &world->nodes[a].clients[below(world, world->rules.clients)]);
@@ -1290,6 +1524,9 @@ bool world_run(struct world *world, uint64_t events)
 
 static bool is_quiet(struct world *world)
 {
+    if (world->rules.users != NULL && !world->rules.users->is_quiet(world->rules.users->context)) {
+        return false;
+    }
     for (uint32_t n = 0; n < world->rules.nodes; n++) {
         struct world_node *node = &world->nodes[n];
         struct space_engine_stats stats;

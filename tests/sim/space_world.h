@@ -7,6 +7,9 @@
  * After each event all is looked at: who may read a block has the same bytes as all others who may;
  * what changed is what somebody wants to write and has not written yet; so nobody ever reads what
  * was there before the last write.
+ *
+ * And what clients were told is a history (support/linear.h): of words, and of who held blocks. It
+ * is kept where all that a client is told stays.
  */
 #ifndef TESTS_SIM_SPACE_WORLD_H
 #define TESTS_SIM_SPACE_WORLD_H
@@ -17,6 +20,7 @@
 #include "base/random.h"
 #include "space/engine_internal.h"
 #include "space/windows.h"
+#include "support/linear.h"
 #include "unit/space_log_disk.h"
 
 #define WORLD_NODES   5u
@@ -30,8 +34,26 @@
 #define WORLD_ASKED   2048u /* values that may come to be, of a word */
 #define WORLD_PASTS   256u  /* of a word: what it was, of which a crash may leave any */
 
+struct world;
+
+/* Who uses the space in the place of the world's own clients, and looks at what is there. */
+struct world_users {
+    void *context;
+    /* A client is there, and has done nothing yet; it is gone, at whatever it was. */
+    void (*started)(void *context, uint32_t node, uint32_t client);
+    void (*stopped)(void *context, uint32_t node, uint32_t client);
+    /* It is its turn. */
+    void (*event)(void *context, uint32_t node, uint32_t client);
+    /* Nobody of them has anything to do any more. */
+    bool (*is_quiet)(void *context);
+};
+
 struct world_rules {
     uint32_t nodes, clients, events;
+    uint32_t home, sets; /* blocks of a home; of a cache; 0: WORLD_HOME, and one */
+    uint32_t slow;       /* of how many turns disks do something in one; 0: as the seed says */
+    const struct world_users *users;
+    bool restarts, blackouts; /* who is down comes back soon; all are killed at once, too */
     bool breaks, crashes, kills, frees, locks, timeouts, busy;
     /* Nodes have logs on disks that lose what was not synced; told once it is durable; some come
      * back without theirs; disks fail. */
@@ -72,17 +94,21 @@ struct world_client {
     uint64_t address; /* of that block, then */
     uint64_t value;   /* what it wants to write */
     uint64_t since;   /* event */
+    size_t op;        /* of its history; SIZE_MAX: of none */
     /* What it holds. */
     bool holds, is_alone;
     uint32_t held;
     uint64_t held_life; /* of that block */
+    size_t unlock;      /* that is under way; SIZE_MAX: none */
     /* Writes that are not done: word, value, behind how many fences. */
     uint32_t pending;
     struct world_write {
         uint64_t ticket, value, address; /* of the block */
         uint32_t block, word, fence;
+        size_t op;
     } writes[LIMIT_SPACE_TAKEN * 4];
     uint32_t fences;
+    uint32_t failures; /* as its window says */
     /* Of those that are done what no flush was for yet. */
     uint32_t unflushed;
     struct world_write flush[64];
@@ -140,9 +166,13 @@ struct world {
     struct world_block blocks[WORLD_BLOCKS];
     uint32_t used;      /* blocks */
     const char *broken; /* what does not hold */
+    bool has_history;
+    struct linear_history history, holders; /* by events; of words, of who has blocks */
+    uint64_t judged;                        /* operations of both */
     /* What was seen. */
     uint64_t answers, failures, reads, hits, writes, atomics, locks, breaks, crashes, losses;
     uint64_t backs, commits, images, fails;
+    uint64_t kills, blackouts, relapses; /* of clients; of all nodes; while a log is recovered */
     uint64_t statuses[40];
     uint64_t evictions, terms, refused, stale, dropped, messages;
 };
@@ -150,11 +180,23 @@ struct world {
 void world_init(struct world *world, const struct world_rules *rules, uint64_t seed);
 void world_fini(struct world *world);
 
+/* One of what uses the space is at its end: another is there in its time. */
+void world_end_client(struct world *world, uint32_t node, uint32_t client);
+
+/* A node is killed now, if it is alive. */
+void world_kill(struct world *world, uint32_t node);
+
+/* What does not hold, if nothing was found before. */
+bool world_claim(struct world *world, bool holds, const char *what);
+
 /* Some events; false: something does not hold, see `broken`. */
 bool world_run(struct world *world, uint64_t events);
 
 /* All that was begun ends, and all links are up; false: it does not. */
 bool world_calm(struct world *world);
+
+/* Whether what clients were told can have been; false: it cannot. */
+bool world_judge(struct world *world);
 
 /* What is there, for who looks why. */
 void world_print(const struct world *world);
