@@ -494,7 +494,8 @@ static void claim(struct step *step, uint8_t event)
 static enum space_result cache_claim_shared(struct step *step)
 {
     claim(step, SPACE_HOME_CLAIM_SHARED);
-    step->line->state = SPACE_CACHE_SHARED; /* the home keeps what it gave, or fetches it first */
+    /* A home that was started anew has what an earlier life gave once its bytes have come. */
+    become(step, SPACE_CACHE_SHARED);
     return SPACE_DONE;
 }
 

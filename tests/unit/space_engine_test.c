@@ -1021,6 +1021,28 @@ static void what_is_read_for_another_keeps_its_frame(void **state)
     end();
 }
 
+/* Nor of what was claimed in a term: its home may have been started anew, and have asked for the
+ * bytes; until they are there this may be the last copy. */
+static void what_was_claimed_keeps_its_frame(void **state)
+{
+    struct space_op read;
+
+    (void)state;
+    begin();
+    open_homes();
+    have(1, 0, SPACE_WAYS, SPACE_CACHE_SHARE);
+    say_term(1, SPACE_TERM_TERM, 6, 7);
+    (void)space_engine_turn(engine, 1);
+    say_term(1, SPACE_TERM_OPENED, 6, 0);
+    (void)space_engine_turn(engine, 1);
+    sent = 0;
+    read = op_of(SPACE_OP_READ, block_of(2, 0));
+    assert_false(space_engine_begin(engine, &read, 1));
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_EVICT), 1);
+    assert_int_equal(count_said(2, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_READ), 0);
+    end();
+}
+
 /* In a new term nothing is said of it, and who waits for it asks when that is open. */
 static void what_left_its_frame_is_not_claimed(void **state)
 {
@@ -1041,7 +1063,16 @@ static void what_left_its_frame_is_not_claimed(void **state)
     (void)space_engine_turn(engine, 1);
     assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_CLAIM_SHARED), SPACE_WAYS - 1);
     assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_CLAIM_LEFT), 0);
+    sent = 0;
     say_term(1, SPACE_TERM_OPENED, 6, 0);
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(sends[0].wire.event, SPACE_HOME_EVICT);
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_CACHE,
+                               .event = SPACE_CACHE_RELEASE,
+                               .whom = SPACE_NOBODY,
+                               .term = 6,
+                               .address = sends[0].wire.address,
+                               .epoch = {.term = 6}});
     (void)space_engine_turn(engine, 1);
     assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_READ), 1);
     assert_true(space_engine_is_valid(engine));
@@ -1462,6 +1493,7 @@ int main(void)
         cmocka_unit_test(a_home_that_does_not_serve_keeps_nobody_waiting),
         cmocka_unit_test(what_the_home_gave_makes_room_at_once),
         cmocka_unit_test(what_is_read_for_another_keeps_its_frame),
+        cmocka_unit_test(what_was_claimed_keeps_its_frame),
         cmocka_unit_test(what_left_its_frame_is_not_claimed),
         cmocka_unit_test(who_waits_for_room_has_it),
         cmocka_unit_test(all_seats_atomics_are_one_event),
