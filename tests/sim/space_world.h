@@ -76,6 +76,7 @@ struct world_client {
     bool holds, is_alone;
     uint32_t held;
     uint64_t held_life; /* of that block */
+    uint32_t kept;      /* of the producer's, or SPACE_NO_KEPT */
     /* Writes that are not done: word, value, behind how many fences. */
     uint32_t pending;
     struct world_write {
@@ -141,7 +142,7 @@ struct world {
     uint32_t used;      /* blocks */
     const char *broken; /* what does not hold */
     /* What was seen. */
-    uint64_t answers, failures, reads, hits, writes, atomics, locks, breaks, crashes, losses;
+    uint64_t answers, failures, reads, hits, writes, atomics, locks, kept, breaks, crashes, losses;
     uint64_t backs, commits, images, fails;
     uint64_t statuses[40];
     uint64_t evictions, terms, refused, stale, dropped, messages;
