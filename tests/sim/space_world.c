@@ -993,6 +993,11 @@ static void do_lock(struct world *world, struct world_client *client)
         give_back(world, client);
         return;
     }
+    /* Often what it had last, which it may have kept. */
+    if (one_in(world, 2) && world->blocks[client->held].is_used &&
+        !world->blocks[client->held].is_freed) {
+        client->block = client->held;
+    }
     client->word = 0;
     client->held_life = world->blocks[client->block].life;
     client->kind = kinds[below(world, 4)];
