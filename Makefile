@@ -62,7 +62,7 @@ else
 $(error SANITIZE=$(SANITIZE): there is SANITIZE=address, for test-rdma)
 endif
 
-.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-rpc bench-region bench-region-copies bench-region-many bench-region-moves bench-region-qos bench-space bench-space-view bench-apps bench-collect bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt install clean help
+.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-rpc bench-region bench-region-copies bench-region-many bench-region-moves bench-region-qos bench-space bench-space-verbs bench-space-view bench-apps bench-collect bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt install clean help
 
 all: ## build the programs and libraries in build/release
 	@tools/setup build
@@ -221,6 +221,16 @@ bench-space-view: ## measure what a client pays for bytes of a space that are he
 	@$(COMPILE) build/bench-release bench/bench-space-view
 	@mkdir -p build/bench
 	@build/bench-release/bench/bench-space-view build/bench/space-view.json $(ROUNDS)
+
+bench-space-verbs: ## what misses of a space cost in messages of RDMA, in a virtual machine with software devices, ROUNDS=5: build/bench/space-verbs.json
+	@echo "bench-space-verbs: some two minutes on a quiet machine, beside the build"
+	@tools/setup build bench rdma
+	@tools/configure build/bench-release $(RELEASE) -Dtests=false -Dbench=true
+	@$(COMPILE) build/bench-release bench/bench-space-verbs
+	@tools/rdma-guest-build
+	@mkdir -p build/bench
+	@tools/rdma-guest -n 3 -m 2560 -t 1200 -w build/bench build/bench-release/bench/bench-space-verbs \
+		$(if $(ROUNDS),--rounds $(ROUNDS)) build/bench/space-verbs.json rxe1 10.99.0.1 rxe2 10.99.0.2 rxe3 10.99.0.3
 
 bench-apps: ## the programs of examples/ that use regions, on 1 GiB each at three nodes, beside one process alone, ROUNDS=3: build/bench/apps.json
 	@echo "bench-apps: some ten minutes on a machine with other work, beside the build; and 8 GiB of memory"

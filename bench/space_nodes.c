@@ -17,6 +17,8 @@
 #define LOOK_AGAIN_US 2000
 #define CORES         2 /* of those that spin */
 
+const char *space_nodes_addresses[SPACE_NODES_MOST];
+
 static const uint8_t key[32] = "a key for a benchmark, no secret";
 
 static void start(struct space_nodes *nodes, const char *members)
@@ -30,6 +32,8 @@ static void start(struct space_nodes *nodes, const char *members)
                                  .member = number,
                                  .cluster_key = key,
                                  .state_dir = nodes->state[nodes->rank],
+                                 .fabric = space_nodes_addresses[0] != NULL ? NIGH_FABRIC_VERBS
+                                                                            : NIGH_FABRIC_TCP,
                                  .space_memory_bytes = SPACE_MEMORY};
     nigh_client_options client_options = {.struct_size = sizeof client_options,
                                           .spin_us = nodes->spins ? SPIN_US : 0};
@@ -159,8 +163,10 @@ static void name_members(uint32_t count, char *members, size_t room)
     size_t used = 0;
 
     for (uint32_t rank = 0; rank < count; rank++) {
-        used += (size_t)snprintf(members + used, room - used, "%s127.0.0.1:%d",
-                                 rank == 0 ? "" : ",", bench_free_port());
+        const char *address = space_nodes_addresses[rank];
+
+        used += (size_t)snprintf(members + used, room - used, "%s%s:%d", rank == 0 ? "" : ",",
+                                 address != NULL ? address : "127.0.0.1", bench_free_port());
     }
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Embedded nodes over TCP with spaces, each in a process of its own: the first in this one, the
- * others in children, which do what they are ordered to.
+ * Embedded nodes with spaces, over TCP where main names no addresses of RDMA devices, each in a
+ * process of its own: the first in this one, the others in children, which do what they are ordered
+ * to.
  */
 #ifndef BENCH_SPACE_NODES_H
 #define BENCH_SPACE_NODES_H
@@ -55,6 +56,9 @@ struct space_nodes {
     struct space_nodes_shared *shared;
     char state[SPACE_NODES_MOST][64];
 };
+
+/* Of RDMA devices, by rank; NULL: all are the loopback's, over TCP. */
+extern const char *space_nodes_addresses[SPACE_NODES_MOST];
 
 /* `specs`: of SPACE_NODES_SPACE spaces. */
 void space_nodes_open(struct space_nodes *nodes, uint32_t count, bool spins,

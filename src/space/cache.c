@@ -122,6 +122,7 @@ static void wake(struct step *step)
 static void become(struct step *step, uint8_t state)
 {
     step->line->state = state;
+    step->line->is_homes = false;
 }
 
 /* Nothing is here any more. */
@@ -251,6 +252,19 @@ static enum space_result cache_evict(struct step *step)
     return SPACE_DONE;
 }
 
+/* Whoever carries it out keeps the line elsewhere, and no term finds it again: so it is not for
+ * what may be the last. */
+static enum space_result cache_evict_at_once(struct step *step)
+{
+    if (!may_evict(step) || !step->line->is_homes) {
+        return SPACE_WAITS;
+    }
+    say_home(step, SPACE_HOME_EVICT);
+    step->line->frame = 0;
+    become(step, SPACE_CACHE_FRAMELESS);
+    return SPACE_DONE;
+}
+
 static enum space_result give_home(struct step *step)
 {
     say_home(step, SPACE_HOME_WRITE_BACK);
@@ -276,6 +290,7 @@ static enum space_result take(struct step *step, uint8_t state)
 {
     step->line->epoch = step->event->epoch;
     become(step, state);
+    step->line->is_homes = state == SPACE_CACHE_SHARED && step->event->seat == step->cache->home;
     if (step->event->seat != step->cache->home) {
         say_home(step, SPACE_HOME_GOT);
     }
@@ -479,7 +494,7 @@ static void claim(struct step *step, uint8_t event)
 static enum space_result cache_claim_shared(struct step *step)
 {
     claim(step, SPACE_HOME_CLAIM_SHARED);
-    become(step, SPACE_CACHE_SHARED);
+    step->line->state = SPACE_CACHE_SHARED; /* the home keeps what it gave, or fetches it first */
     return SPACE_DONE;
 }
 
@@ -497,6 +512,14 @@ static enum space_result cache_claim_left(struct step *step)
     if (step->line->state == SPACE_CACHE_HANDED) {
         step->out->sends[step->out->count - 1].whom = step->line->handed_to;
     }
+    return SPACE_DONE;
+}
+
+/* The home has it, too: this copy is as one that it was told of in time. */
+static enum space_result cache_forget(struct step *step)
+{
+    step->line->epoch = (struct space_epoch){0};
+    become(step, SPACE_CACHE_INVALID);
     return SPACE_DONE;
 }
 
@@ -634,5 +657,6 @@ bool space_line_is_valid(const struct space_line *line)
 
     return line->state < SPACE_CACHE_STATES && (line->holds == 0 || has_right) &&
            (line->holds != SPACE_HELD_ALONE || line->state == SPACE_CACHE_DIRTY) &&
-           (line->owed == 0 || line->holds != 0);
+           (line->owed == 0 || line->holds != 0) &&
+           (!line->is_homes || line->state == SPACE_CACHE_SHARED);
 }

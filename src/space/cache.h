@@ -42,6 +42,7 @@ struct space_line {
     uint8_t owed;                 /* enum space_cache_event: what the home wants; 0: nothing */
     uint8_t owed_whom;
     uint8_t handed_to; /* HANDED: to whom */
+    bool is_homes;     /* to read, and the home gave it: it has the bytes, too */
     bool is_away;      /* given up, and kept for one that may come back: nobody is served */
     struct space_epoch epoch;
     uint32_t frame; /* the caller's: where the bytes are, or are to come; set before an ask */
@@ -81,7 +82,8 @@ static inline bool space_line_is_writable(const struct space_line *line)
 /* Its frame is its own: nothing else may lie there. */
 static inline bool space_line_has_frame(const struct space_line *line)
 {
-    return line->state != SPACE_CACHE_INVALID && line->state != SPACE_CACHE_AT_HOME;
+    return line->state != SPACE_CACHE_INVALID && line->state != SPACE_CACHE_AT_HOME &&
+           line->state != SPACE_CACHE_FRAMELESS;
 }
 
 bool space_line_is_valid(const struct space_line *line);

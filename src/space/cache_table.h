@@ -20,6 +20,7 @@
     EVENT(LOCK_WRITE,       SPACE_HERE,     0, "a client wants to hold the block alone")                \
     EVENT(UNLOCK,           SPACE_HERE,     0, "a client lets go")                                      \
     EVENT(EVICT,            SPACE_HERE,     0, "the frame is wanted for another block")                 \
+    EVENT(EVICT_AT_ONCE,    SPACE_HERE,     0, "the same, and nothing reads what lies in it")           \
     EVENT(SHARE,            SPACE_A_NODE,   1, "here it is, to read")                                   \
     EVENT(OWN,              SPACE_A_NODE,   1, "here it is, to read and write")                         \
     EVENT(UPGRADE,          SPACE_THE_HOME, 0, "what you have you may write")                           \
@@ -48,6 +49,7 @@
     DO(unlock_shared,  STAY | TO(INVALID),            "the last one: what the home was owed comes first, then who waits here") \
     DO(unlock_dirty,   STAY | TO(SHARED) | TO(WRITING_BACK) | TO(HANDED), "the last one: what the home was owed comes first, then who waits here") \
     DO(evict,          STAY | TO(EVICTING),           "EVICT, unless it is held")                       \
+    DO(evict_at_once,  STAY | TO(FRAMELESS),          "EVICT, and the frame is free, unless it is held") \
     DO(evict_dirty,    STAY | TO(WRITING_BACK),       "WRITE_BACK, unless it is held")                  \
     DO(keep,           STAY,                          "not now")                                        \
     DO(take_shared,    TO(SHARED),                    "GOT to the home, if another gave it; wakes")     \
@@ -70,23 +72,25 @@
     DO(claim_shared,   TO(SHARED),                    "CLAIM_SHARED; nothing is owed any more")         \
     DO(claim_dirty,    STAY,                          "CLAIM_DIRTY; nothing is owed any more")          \
     DO(claim_left,     STAY,                          "CLAIM_LEFT")                                     \
+    DO(forget,         TO(INVALID),                   "nothing: nothing of it is here")                 \
     DO(lend,           TO(LENT),                      "the frame waits for what may be under way")      \
     DO(doubt,          TO(INVALID),                   "the atomic ends, in doubt")                      \
     DO(go_on,          STAY,                          "wakes")                                          \
     DO(get_back,       TO(INVALID),                   "the frame is free; wakes")                       \
                                                                                                         \
-/*                                             READ      WRITE        ATOMIC       LOCK_READ  LOCK_WRITE   UNLOCK  EVICT        SHARE        OWN         UPGRADE       INVALIDATE     FETCH_SHARED FETCH_INVALIDATE READ_FORWARD WRITE_FORWARD RELEASE   REFUSE   ATOMIC_DONE  RESTORE   ADOPT         OPEN */ \
-    STATE(INVALID,      "nothing is here",     ask_read, ask_write,   ask_atomic,  ask_read,  ask_write,   no,     no,          no,          no,         no,           no,            no,          no,              no,          no,           no,       no,      no,          no,       stay,         go_on)  \
-    STATE(SHARED,       "to read",             read_hit, ask_upgrade, ask_upgrade, lock_read, ask_upgrade, unlock_shared, evict,       no,          no,         no,           invalidate,    tell_bytes,  no,              no,          no,           no,       no,      no,          no,       claim_shared, go_on)  \
-    STATE(DIRTY,        "to read and write",   read_hit, write_hit,   write_hit,   lock_read, lock_write,  unlock_dirty, evict_dirty, no,          no,         no,           no,            demote,      write_back,      share_on,    hand_on,      no,       no,      no,          no,       claim_dirty,  go_on)  \
-    STATE(TO_SHARED,    "asked, to read",      wait,     wait,        wait,        wait,      wait,        no,     keep,        take_shared, no,         no,           no,            no,          no,              no,          no,           no,       refused, no,          no,       lend,         no)     \
-    STATE(TO_DIRTY,     "asked, to write",     wait,     wait,        wait,        wait,      wait,        no,     keep,        no,          take_dirty, no,           no,            no,          no,              no,          no,           no,       refused, no,          no,       lend,         no)     \
-    STATE(UPGRADING,    "to read; asked, to write", read_hit, wait,   wait,        wait,      wait,        no,     keep,        no,          no,         take_upgrade, invalidate_on, no,          no,              no,          no,           no,       no,      no,          no,       claim_shared, no)     \
-    STATE(AT_HOME,      "an atomic is asked for", wait,  wait,        wait,        wait,      wait,        no,     no,          no,          no,         no,           no,            no,          no,              no,          no,           no,       refused, atomic_done, no,       doubt,        no)     \
-    STATE(EVICTING,     "given up",            wait,     wait,        wait,        wait,      wait,        no,     keep,        no,          no,         no,           pass_over,     no,          no,              no,          no,           released, no,      no,          restored,       claim_left,         stay)     \
-    STATE(WRITING_BACK, "given to the home",   wait,     wait,        wait,        wait,      wait,        no,     keep,        no,          no,         no,           no,            pass_over,   pass_over,       pass_over,   pass_over,    released, no,      no,          restored, claim_left,   stay)    \
-    STATE(HANDED,       "given to another",    wait,     wait,        wait,        wait,      wait,        no,     keep,        no,          no,         no,           no,            no,          no,              no,          no,           released, keep_away,      no,          restored, claim_left,   stay)     \
-    STATE(LENT,         "of an earlier term: bytes may come or go", wait, wait, wait, wait,   wait,        no,     keep,        no,          no,         no,           no,            no,          no,              no,          no,           no,       no,      no,          no,       stay,         get_back)
+/*                                             READ      WRITE        ATOMIC       LOCK_READ  LOCK_WRITE   UNLOCK  EVICT        EVICT_AT_ONCE  SHARE        OWN         UPGRADE       INVALIDATE     FETCH_SHARED FETCH_INVALIDATE READ_FORWARD WRITE_FORWARD RELEASE   REFUSE   ATOMIC_DONE  RESTORE   ADOPT         OPEN */ \
+    STATE(INVALID,      "nothing is here",     ask_read, ask_write,   ask_atomic,  ask_read,  ask_write,   no,     no,          no,            no,          no,         no,           no,            no,          no,              no,          no,           no,       no,      no,          no,       stay,         go_on)  \
+    STATE(SHARED,       "to read",             read_hit, ask_upgrade, ask_upgrade, lock_read, ask_upgrade, unlock_shared, evict,       evict_at_once, no,          no,         no,           invalidate,    tell_bytes,  no,              no,          no,           no,       no,      no,          no,       claim_shared, go_on)  \
+    STATE(DIRTY,        "to read and write",   read_hit, write_hit,   write_hit,   lock_read, lock_write,  unlock_dirty, evict_dirty, no,            no,          no,         no,           no,            demote,      write_back,      share_on,    hand_on,      no,       no,      no,          no,       claim_dirty,  go_on)  \
+    STATE(TO_SHARED,    "asked, to read",      wait,     wait,        wait,        wait,      wait,        no,     keep,        no,            take_shared, no,         no,           no,            no,          no,              no,          no,           no,       refused, no,          no,       lend,         no)     \
+    STATE(TO_DIRTY,     "asked, to write",     wait,     wait,        wait,        wait,      wait,        no,     keep,        no,            no,          take_dirty, no,           no,            no,          no,              no,          no,           no,       refused, no,          no,       lend,         no)     \
+    STATE(UPGRADING,    "to read; asked, to write", read_hit, wait,   wait,        wait,      wait,        no,     keep,        no,            no,          no,         take_upgrade, invalidate_on, no,          no,              no,          no,           no,       no,      no,          no,       claim_shared, no)     \
+    STATE(AT_HOME,      "an atomic is asked for", wait,  wait,        wait,        wait,      wait,        no,     no,          no,            no,          no,         no,           no,            no,          no,              no,          no,           no,       refused, atomic_done, no,       doubt,        no)     \
+    STATE(EVICTING,     "given up",            wait,     wait,        wait,        wait,      wait,        no,     keep,        no,            no,          no,         no,           pass_over,     no,          no,              no,          no,           released, no,      no,          restored, claim_left,   stay)       \
+    STATE(FRAMELESS,    "given up, and the frame is another's", wait,     wait,        wait,        wait,      wait,        no,     no,          no,            no,          no,         no,           pass_over,     no,          no,              no,          no,           released, no,      no,          no,       forget,       no)       \
+    STATE(WRITING_BACK, "given to the home",   wait,     wait,        wait,        wait,      wait,        no,     keep,        no,            no,          no,         no,           no,            pass_over,   pass_over,       pass_over,   pass_over,    released, no,      no,          restored, claim_left,   stay)    \
+    STATE(HANDED,       "given to another",    wait,     wait,        wait,        wait,      wait,        no,     keep,        no,            no,          no,         no,           no,            no,          no,              no,          no,           released, keep_away,      no,          restored, claim_left,   stay)     \
+    STATE(LENT,         "of an earlier term: bytes may come or go", wait, wait, wait, wait,   wait,        no,     keep,        no,            no,          no,         no,           no,            no,          no,              no,          no,           no,       no,      no,          no,       stay,         get_back)
 /* clang-format on */
 
 #endif

@@ -482,7 +482,8 @@ static bool are_lines_valid(const struct space_engine *engine)
         const struct space_spot *place = &engine->places[n];
 
         if (place->address != 0) {
-            asks[space_address_seat(place->address)] += place->line.state == SPACE_CACHE_AT_HOME;
+            asks[space_address_seat(place->address)] += place->line.state == SPACE_CACHE_AT_HOME ||
+                                                        place->line.state == SPACE_CACHE_FRAMELESS;
         }
         if (place->address != 0 && (place->is_busy || (list_empty(&place->ops) &&
                                                        place->line.state == SPACE_CACHE_INVALID))) {

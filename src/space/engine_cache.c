@@ -24,7 +24,8 @@ static struct line_at line_in(struct space_engine *engine, uint32_t frame)
 static bool is_asking(uint8_t state)
 {
     return state == SPACE_CACHE_TO_SHARED || state == SPACE_CACHE_TO_DIRTY ||
-           state == SPACE_CACHE_UPGRADING || state == SPACE_CACHE_AT_HOME;
+           state == SPACE_CACHE_UPGRADING || state == SPACE_CACHE_AT_HOME ||
+           state == SPACE_CACHE_FRAMELESS;
 }
 
 static bool is_leaving(uint8_t state)
@@ -313,6 +314,32 @@ static void drop(struct space_engine *engine, uint32_t frame)
     engine->stats.evictions++;
 }
 
+/* What the home gave it has, too: where nothing reads the copy its frame is free before the home
+ * has heard of it. The line waits at a place for that; such places are as bounded as asks. */
+static bool evict_at_once(struct space_engine *engine, uint32_t frame)
+{
+    struct space_message evict = engine_here(engine, SPACE_CACHE_EVICT_AT_ONCE);
+    struct line_at at = line_in(engine, frame);
+    const struct engine_seat *home = home_of(engine, at.block);
+    struct space_spot *place;
+
+    if (!at.line->is_homes || home->member.writes != 0 || engine_is_logged(engine, frame) ||
+        home->asks + 1 >= engine->config.asks) {
+        return false;
+    }
+    place = engine_make_place(engine, at.block);
+    if (place == NULL) {
+        return false;
+    }
+    place->line = *at.line;
+    drop(engine, frame);
+    at.line = &place->line;
+    at.frame = SPACE_NO_FRAME;
+    (void)step(engine, &at, &evict, NULL);
+    NIGH_ASSERT(place->line.state == SPACE_CACHE_FRAMELESS);
+    return true;
+}
+
 /* A frame for a block that has none; SPACE_NO_FRAME: not now, and one may be on its way out. */
 static uint32_t obtain(struct space_engine *engine, uint64_t block)
 {
@@ -328,6 +355,9 @@ static uint32_t obtain(struct space_engine *engine, uint64_t block)
         count_leaving(engine, block) < LIMIT_SPACE_LEAVING ? may_leave : may_drop, engine);
     if (victim != SPACE_NO_FRAME && may_drop(engine, victim)) {
         drop(engine, victim);
+        return take_frame(engine, block);
+    }
+    if (victim != SPACE_NO_FRAME && evict_at_once(engine, victim)) {
         return take_frame(engine, block);
     }
     if (victim != SPACE_NO_FRAME) {
@@ -418,7 +448,8 @@ static enum engine_tried try_line(struct space_engine *engine, struct line_at *a
                                                                : TRIED_ENDED;
 }
 
-/* Nothing is here; what is wanted waits at a place, or for the atomic that is under way there. */
+/* Nothing is here; what is wanted waits at a place: also for the atomic that is under way there, or
+ * for the home to hear that the block was given up. */
 static enum engine_tried try_place(struct space_engine *engine, struct space_spot *place,
                                    struct space_op *op)
 {
@@ -442,7 +473,7 @@ static enum engine_tried try_absent(struct space_engine *engine, struct space_sp
     enum engine_tried tried;
     bool is_atomic = event_of(op->kind) == SPACE_CACHE_ATOMIC;
 
-    if (place->line.state == SPACE_CACHE_AT_HOME || !home->member.cache.is_open) {
+    if (place->line.state != SPACE_CACHE_INVALID || !home->member.cache.is_open) {
         return try_place(engine, place, op);
     }
     if (home->asks >= engine->config.asks) {

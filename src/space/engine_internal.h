@@ -33,7 +33,8 @@ enum engine_tried {
     TRIED_WRITTEN
 };
 
-/* A block that somebody waits for here, or of which an atomic is under way at its home. */
+/* A block that somebody waits for here, of which an atomic is under way at its home, or whose home
+ * has not heard yet that it was given up. */
 struct space_spot {
     uint64_t address;
     struct list ops;        /* in the order in which they came */

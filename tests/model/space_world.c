@@ -889,6 +889,10 @@ void world_do(const struct event *event)
         message = here(event->a, SPACE_CACHE_EVICT);
         (void)step_cache(event->a, event->b, &message);
         break;
+    case EVENT_EVICT_AT_ONCE:
+        message = here(event->a, SPACE_CACHE_EVICT_AT_ONCE);
+        (void)step_cache(event->a, event->b, &message);
+        break;
     case EVENT_ALLOC:
         message = here(HOME, SPACE_HOME_ALLOC);
         (void)step_home(event->b, &message);
@@ -956,7 +960,12 @@ static bool may_wish(uint32_t node, uint8_t what)
 
 static bool needs_frame(uint32_t node, uint32_t block, uint8_t what)
 {
-    return line_of(node, block)->state == SPACE_CACHE_INVALID && what != SPACE_CACHE_ATOMIC &&
+    uint8_t state = line_of(node, block)->state;
+
+    if (state == SPACE_CACHE_FRAMELESS && rules.frames < rules.blocks) {
+        return true; /* who waits for it does not see who takes its frame */
+    }
+    return state == SPACE_CACHE_INVALID && what != SPACE_CACHE_ATOMIC &&
            free_frame(node, block) == NO_FRAME;
 }
 
@@ -975,6 +984,14 @@ static void list_clients(struct event *events, uint32_t *count, uint32_t node, u
     }
 }
 
+/* As who carries it out has it (src/space/engine_cache.c): nothing of that home's is being read
+ * from this node's frames, and no log has the copy. */
+static bool may_evict_at_once(uint32_t node, uint32_t block)
+{
+    return line_of(node, block)->state == SPACE_CACHE_SHARED && now.members[node - 1].writes == 0 &&
+           now.copy_logs[node - 1][block].is_logged == 0;
+}
+
 static void list_issued(struct event *events, uint32_t *count)
 {
     for (uint32_t b = 0; b < rules.blocks; b++) {
@@ -985,6 +1002,9 @@ static void list_issued(struct event *events, uint32_t *count)
             list_clients(events, count, n, b);
             if (n != HOME && with(WITH_EVICTIONS) && space_line_has_frame(line_of(n, b))) {
                 add(events, count, EVENT_EVICT, n, b, 0);
+            }
+            if (n != HOME && with(WITH_EVICTIONS) && may_evict_at_once(n, b)) {
+                add(events, count, EVENT_EVICT_AT_ONCE, n, b, 0);
             }
         }
         if (with(WITH_FREES) && now.entries[b].state == SPACE_HOME_FREED && now.term.is_open &&
@@ -1207,6 +1227,9 @@ void world_print(const struct event *event)
         print_message("#   a client of %s: UNLOCK block %u\n", node, event->b);
         break;
     case EVENT_EVICT: print_message("#   %s: EVICT block %u\n", node, event->b); break;
+    case EVENT_EVICT_AT_ONCE:
+        print_message("#   %s: EVICT_AT_ONCE block %u\n", node, event->b);
+        break;
     case EVENT_ALLOC: print_message("#   the home: ALLOC block %u\n", event->b); break;
     case EVENT_CRASH: print_message("#   %s crashes\n", node); break;
     case EVENT_CRASH_HOME: print_message("#   the home crashes, and is there again\n"); break;

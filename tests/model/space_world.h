@@ -124,11 +124,12 @@ struct world {
 };
 
 enum event_kind {
-    EVENT_WISH,   /* node, block, what: a client wants something */
-    EVENT_UNLOCK, /* node, block */
-    EVENT_EVICT,  /* node, block */
-    EVENT_ALLOC,  /* -, block */
-    EVENT_CRASH,  /* node */
+    EVENT_WISH,          /* node, block, what: a client wants something */
+    EVENT_UNLOCK,        /* node, block */
+    EVENT_EVICT,         /* node, block */
+    EVENT_EVICT_AT_ONCE, /* node, block */
+    EVENT_ALLOC,         /* -, block */
+    EVENT_CRASH,         /* node */
     EVENT_CRASH_HOME,
     EVENT_BREAK,   /* node, node: a link, and all that is on its way there is lost */
     EVENT_RESTART, /* node, -, with its log: one that crashed */

@@ -808,19 +808,25 @@ static void come(uint8_t seat, uint64_t block, uint8_t event)
                                   .epoch = {5, 1}});
 }
 
-/* Blocks of that home, from the n-th on, are here: SHARE, or OWN and written. */
-static void have(uint8_t seat, uint32_t n, uint32_t count, uint8_t event)
+/* Blocks of that home, from the n-th on, are here: SHARE, or OWN and written; that seat gave them.
+ */
+static void have_of(uint8_t giver, uint8_t seat, uint32_t n, uint32_t count, uint8_t event)
 {
     for (uint32_t end = n + count; n < end; n++) {
         struct space_op op =
             op_of(event == SPACE_CACHE_OWN ? SPACE_OP_WRITE : SPACE_OP_READ, block_of(seat, n));
 
         assert_false(space_engine_begin(engine, &op, 1));
-        come(seat, op.address, event);
+        come(giver, op.address, event);
         assert_int_equal(op.operands[1], 1);
         assert_int_equal(op.status, NIGH_OK);
     }
     sent = 0;
+}
+
+static void have(uint8_t seat, uint32_t n, uint32_t count, uint8_t event)
+{
+    have_of(seat, seat, n, count, event);
 }
 
 static void lose_seat_1(void)
@@ -850,7 +856,7 @@ static void what_a_home_that_is_gone_left_makes_room(void **state)
     (void)state;
     begin();
     open_homes();
-    have(1, 0, SPACE_WAYS, SPACE_CACHE_SHARE);
+    have_of(2, 1, 0, SPACE_WAYS, SPACE_CACHE_SHARE);
     for (uint32_t n = 0; n < 2; n++) {
         reads[n] = op_of(SPACE_OP_READ, block_of(2, n));
         assert_false(space_engine_begin(engine, &reads[n], 1));
@@ -951,7 +957,7 @@ static void a_home_that_does_not_serve_keeps_nobody_waiting(void **state)
     (void)state;
     begin();
     open_homes();
-    have(1, 0, 2, SPACE_CACHE_SHARE);
+    have_of(2, 1, 0, 2, SPACE_CACHE_SHARE);
     have(2, 0, SPACE_WAYS - 2, SPACE_CACHE_SHARE);
     for (uint32_t frame = 2; frame < SPACE_WAYS; frame++) {
         space_engine_hint(engine, frame);
@@ -966,6 +972,108 @@ static void a_home_that_does_not_serve_keeps_nobody_waiting(void **state)
     assert_int_equal(count_said(2, SPACE_WIRE_TO_HOME, SPACE_HOME_EVICT), 2);
     end();
     assert_int_equal(reads[0].status, NIGH_CLOSED);
+}
+
+/* ---- frames that are free at once ----------------------------------------- */
+
+static uint64_t hidden_of_seat_1(void)
+{
+    uint64_t hidden = 0;
+
+    for (uint32_t n = 0; n < SPACE_WAYS; n++) {
+        if (!is_shown(block_of(1, n))) {
+            assert_int_equal(hidden, 0);
+            hidden = block_of(1, n);
+        }
+    }
+    assert_int_not_equal(hidden, 0);
+    return hidden;
+}
+
+/* Who misses does not wait for the home of what makes room to hear of it. What made room is asked
+ * for again when that one has. */
+static void what_the_home_gave_makes_room_at_once(void **state)
+{
+    struct space_op read, again;
+
+    (void)state;
+    begin();
+    open_homes();
+    have(1, 0, SPACE_WAYS, SPACE_CACHE_SHARE);
+    read = op_of(SPACE_OP_READ, block_of(2, 0));
+    assert_false(space_engine_begin(engine, &read, 1));
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_EVICT), 1);
+    assert_int_equal(count_said(2, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_READ), 1);
+    again = op_of(SPACE_OP_READ, hidden_of_seat_1());
+    assert_false(space_engine_begin(engine, &again, 1));
+    come(1, again.address, SPACE_CACHE_INVALIDATE); /* it crosses what was said */
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_ACK), 0);
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_READ), 0);
+    come(1, again.address, SPACE_CACHE_RELEASE);
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_EVICT), 2);
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_READ), 1);
+    come(2, read.address, SPACE_CACHE_SHARE);
+    assert_int_equal(read.operands[1], 1);
+    come(1, again.address, SPACE_CACHE_SHARE);
+    assert_int_equal(again.operands[1], 1);
+    assert_true(space_engine_is_valid(engine));
+    end();
+}
+
+/* ... but for who still reads from this node's frames what is of that home. */
+static void what_is_read_for_another_keeps_its_frame(void **state)
+{
+    struct space_op read;
+
+    (void)state;
+    begin();
+    open_homes();
+    have(1, 0, 1, SPACE_CACHE_OWN);
+    have(1, 1, SPACE_WAYS - 1, SPACE_CACHE_SHARE);
+    come(1, block_of(1, 0), SPACE_CACHE_READ_FORWARD);
+    assert_int_equal(count_said(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_SHARE), 1);
+    space_engine_hint(engine, 0); /* the others are older */
+    read = op_of(SPACE_OP_READ, block_of(2, 0));
+    assert_false(space_engine_begin(engine, &read, 1));
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_EVICT), 1);
+    assert_int_equal(count_said(2, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_READ), 0);
+    come(1, hidden_of_seat_1(), SPACE_CACHE_RELEASE);
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(count_said(2, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_READ), 1);
+    space_engine_sent(engine, 1, 1);
+    space_engine_sent(engine, 1, 1);
+    come(2, read.address, SPACE_CACHE_SHARE);
+    read = op_of(SPACE_OP_READ, block_of(2, 1));
+    assert_false(space_engine_begin(engine, &read, 1));
+    assert_int_equal(count_said(2, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_READ), 2);
+    end();
+}
+
+/* In a new term nothing is said of it, and who waits for it asks when that is open. */
+static void what_left_its_frame_is_not_claimed(void **state)
+{
+    struct space_op read, again;
+    uint64_t gone;
+
+    (void)state;
+    begin();
+    open_homes();
+    have(1, 0, SPACE_WAYS, SPACE_CACHE_SHARE);
+    read = op_of(SPACE_OP_READ, block_of(2, 0));
+    assert_false(space_engine_begin(engine, &read, 1));
+    gone = hidden_of_seat_1();
+    again = op_of(SPACE_OP_READ, gone);
+    assert_false(space_engine_begin(engine, &again, 1));
+    sent = 0;
+    say_term(1, SPACE_TERM_TERM, 6, 7);
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_CLAIM_SHARED), SPACE_WAYS - 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_CLAIM_LEFT), 0);
+    say_term(1, SPACE_TERM_OPENED, 6, 0);
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_READ), 1);
+    assert_true(space_engine_is_valid(engine));
+    end();
 }
 
 /* ---- one with a log, whose jobs end when they are told to ----------------- */
@@ -1352,6 +1460,9 @@ int main(void)
         cmocka_unit_test(who_can_have_no_frame_is_told_so),
         cmocka_unit_test(what_is_kept_for_the_gone_is_as_held),
         cmocka_unit_test(a_home_that_does_not_serve_keeps_nobody_waiting),
+        cmocka_unit_test(what_the_home_gave_makes_room_at_once),
+        cmocka_unit_test(what_is_read_for_another_keeps_its_frame),
+        cmocka_unit_test(what_left_its_frame_is_not_claimed),
         cmocka_unit_test(who_waits_for_room_has_it),
         cmocka_unit_test(all_seats_atomics_are_one_event),
         cmocka_unit_test(who_asked_to_write_has_it_yet),
