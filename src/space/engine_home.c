@@ -297,9 +297,9 @@ static bool is_kept_from(struct space_engine *engine, uint64_t number, const str
 
 bool engine_home_is_wanted(struct space_engine *engine, uint64_t number)
 {
-    struct space_work scratch;
+    uint32_t work = engine->work_of[number];
 
-    return work_of(engine, number, &scratch)->queued > 0;
+    return work != 0 && engine->works[work - 1].queued > 0;
 }
 
 static enum engine_tried end_now(struct space_op *op, nigh_status status)

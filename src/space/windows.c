@@ -135,25 +135,39 @@ static uint64_t block_of(const struct space_engine *engine, uint64_t address)
     return address & ~(uint64_t)(space_engine_block_bytes(engine) - 1);
 }
 
+static struct list *bucket_of(struct space_windows *windows, uint64_t block)
+{
+    return &windows->holds[space_hash(block, 0) >> 32 & (HOLD_BUCKETS - 1)];
+}
+
 /* NULL: it does not. Mostly it holds nothing at all. */
 static struct hold *find_hold(struct window *window, const struct space_engine *engine,
                               uint64_t block)
 {
-    if (engine != NULL && window->held == 0) {
+    if (window->held == 0) {
         return NULL;
     }
-    for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS; n++) {
-        if (window->holds[n].engine == engine &&
-            (engine == NULL || window->holds[n].block == block)) {
-            return &window->holds[n];
+    LIST_FOREACH(node, bucket_of(window->windows, block))
+    {
+        struct hold *hold = container_of(node, struct hold, node);
+
+        if (hold->window == window && hold->engine == engine && hold->block == block) {
+            return hold;
         }
     }
     return NULL;
 }
 
-static struct list *bucket_of(struct space_windows *windows, uint64_t block)
+/* There is room: make_room. */
+static struct hold *free_hold(struct window *window)
 {
-    return &windows->holds[space_hash(block, 0) >> 32 & (HOLD_BUCKETS - 1)];
+    uint32_t n = 0;
+
+    while (window->holds[n].engine != NULL) {
+        n++;
+        NIGH_ASSERT(n < LIMIT_SPACE_HOLDS);
+    }
+    return &window->holds[n];
 }
 
 static uint32_t number_of(const struct hold *hold)
@@ -325,7 +339,8 @@ static struct space_engine *find(const struct window *window, uint32_t space, bo
 static void note_hold(struct window *window, struct record *record)
 {
     uint64_t block = block_of(record->engine, record->record.address);
-    struct hold *hold = find_hold(window, record->is_again ? record->engine : NULL, block);
+    struct hold *hold =
+        record->is_again ? find_hold(window, record->engine, block) : free_hold(window);
 
     NIGH_ASSERT(hold != NULL);
     if (!record->is_again) {
