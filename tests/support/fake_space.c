@@ -175,6 +175,15 @@ static bool let_go(struct fake_space *fake, uint32_t space, uint64_t block, uint
     return holder != NULL;
 }
 
+static void let_go_all(struct fake_space *fake, uint32_t space)
+{
+    for (uint32_t n = fake->holder_count; n-- > 0;) {
+        if (fake->holders[n].space == space) {
+            drop(fake, n);
+        }
+    }
+}
+
 /* Locks of others that are only kept are let go; true: some are, or will be. */
 static bool want(struct fake_space *fake, uint32_t space, uint64_t block, uint32_t window)
 {
@@ -625,7 +634,9 @@ static nigh_status answer_numbered(struct fake_space *fake, const struct session
         if (one == NULL) {
             return NIGH_INVALID;
         }
-        one->opens--;
+        if (--one->opens == 0) {
+            let_go_all(fake, (uint32_t)number);
+        }
         return NIGH_OK;
     }
 }
