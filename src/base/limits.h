@@ -369,6 +369,7 @@
 #define LIMIT_SPACE_JOBS_EACH     16    /* and of one node */
 #define LIMIT_SPACE_JOB_BLOCKS    1024  /* blocks of these in one turn */
 #define LIMIT_SPACE_RECORDS       64 /* records of a window that are carried out or wait for that */
+#define LIMIT_SPACE_ROW           512 /* writes of a row in one turn, that wait for nobody */
 #define LIMIT_SPACE_LEAVING       2 /* frames of a set that are given up at once; nor are they held */
 #define LIMIT_SPACE_LOG_BATCH \
     (UINT32_C(1) << 20) /* bytes of a log that are written at once, and of an image */

@@ -60,18 +60,25 @@ static bool copy_head(struct space_consumer *consumer, uint64_t room, struct spa
     return true;
 }
 
+/* Whether a tail may be: whole granules, and no more of them than there is room for. */
+static bool is_tail(const struct space_consumer *consumer, uint64_t tail)
+{
+    uint64_t held = consumer->taken - consumer->told;
+
+    return tail % SPACE_GRANULE == 0 && tail - consumer->taken <= LIMIT_SPACE_RING_BYTES - held;
+}
+
 enum space_window_answer space_consumer_take(struct space_consumer *consumer,
                                              struct space_record *record)
 {
     uint64_t tail = shared_load_acquire(&consumer->window->tail.value);
-    uint64_t held = consumer->taken - consumer->told;
     uint64_t word;
     uint32_t bytes;
 
     if (tail == consumer->taken) {
         return SPACE_WINDOW_NONE;
     }
-    if (tail % SPACE_GRANULE != 0 || tail - consumer->taken > LIMIT_SPACE_RING_BYTES - held) {
+    if (!is_tail(consumer, tail)) {
         return SPACE_WINDOW_BROKEN;
     }
     if (consumer->next - consumer->first == LIMIT_SPACE_TAKEN) {
@@ -84,20 +91,60 @@ enum space_window_answer space_consumer_take(struct space_consumer *consumer,
         (struct space_taken){.at = consumer->taken, .end = consumer->taken + bytes, .word = word};
     consumer->next++;
     consumer->taken += bytes;
+    consumer->tail = tail;
     return SPACE_WINDOW_TAKEN;
+}
+
+/* The client's word is looked at once for all that it says is there: another processor has it. */
+bool space_consumer_peek(struct space_consumer *consumer, struct space_write *write)
+{
+    uint64_t at = consumer->taken;
+    uint64_t word;
+
+    if (consumer->first != consumer->next) {
+        return false;
+    }
+    if (consumer->tail == at) {
+        uint64_t tail = shared_load_acquire(&consumer->window->tail.value);
+
+        if (tail == at || !is_tail(consumer, tail)) {
+            return false;
+        }
+        consumer->tail = tail;
+    }
+    word = space_ring_load(consumer->window, at);
+    *write = (struct space_write){
+        .at = at,
+        .address = space_ring_load(consumer->window, at + 8),
+        .space = space_word_space(word),
+        .bytes = space_record_bytes(SPACE_RECORD_WRITE, space_word_length(word)),
+        .length = space_word_length(word)};
+    return (word & 0xff) == SPACE_RECORD_WRITE && is_length_of(SPACE_RECORD_WRITE, write->length) &&
+           write->bytes <= consumer->tail - at;
+}
+
+static void copy_bytes(const struct space_consumer *consumer, uint64_t at, uint32_t length,
+                       void *out)
+{
+    uint8_t *to = (uint8_t *)out;
+
+    for (uint32_t done = 0; done < length; done += 8) {
+        uint64_t value = space_ring_load(consumer->window, at + SPACE_GRANULE + done);
+
+        memcpy(to + done, &value, 8);
+    }
 }
 
 void space_consumer_bytes(const struct space_consumer *consumer, const struct space_record *record,
                           void *out)
 {
-    uint8_t *to = (uint8_t *)out;
-    uint64_t at = record->at + SPACE_GRANULE;
+    copy_bytes(consumer, record->at, record->length, out);
+}
 
-    for (uint32_t done = 0; done < record->length; done += 8) {
-        uint64_t value = space_ring_load(consumer->window, at + done);
-
-        memcpy(to + done, &value, 8);
-    }
+void space_consumer_peek_bytes(const struct space_consumer *consumer,
+                               const struct space_write *write, void *out)
+{
+    copy_bytes(consumer, write->at, write->length, out);
 }
 
 void space_consumer_done_in_a_row(struct space_consumer *consumer, uint32_t number)

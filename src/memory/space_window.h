@@ -325,7 +325,8 @@ struct space_taken {
 struct space_consumer {
     struct space_window *window;
     uint64_t taken;    /* bytes of records taken, ever */
-    uint64_t head;     /* of them carried out, and all before them */
+    uint64_t tail;     /* of those that are there, as was last looked at */
+    uint64_t head;     /* of those taken carried out, and all before them */
     uint64_t told;     /* of that the client was told */
     uint64_t hints;    /* looked at, ever */
     uint32_t first;    /* number of the oldest record that is not carried out */
@@ -355,6 +356,33 @@ static inline bool space_consumer_has_work(const struct space_consumer *consumer
 /* Takes the next record. Its bytes stay where they are until it is done. */
 enum space_window_answer space_consumer_take(struct space_consumer *consumer,
                                              struct space_record *record);
+
+/* A WRITE that is looked at before it is taken: a copy of its head, checked as take does. */
+struct space_write {
+    uint64_t at; /* its place in the ring */
+    uint64_t address;
+    uint32_t space, bytes; /* bytes: of the record */
+    uint16_t length;
+};
+
+/*
+ * A row: where nothing that was taken waits, looks at the next record. true: it is a WRITE; who
+ * carries it out at once says so by space_consumer_pass, and it was never taken. Else, and where
+ * it cannot be carried out at once, space_consumer_take has it, and looks at all of it anew.
+ */
+bool space_consumer_peek(struct space_consumer *consumer, struct space_write *write);
+
+/* The bytes of that one, as space_consumer_bytes has them. */
+void space_consumer_peek_bytes(const struct space_consumer *consumer,
+                               const struct space_write *write, void *out);
+
+/* It is carried out. Told later, as space_consumer_done_in_a_row has it. */
+static inline void space_consumer_pass(struct space_consumer *consumer,
+                                       const struct space_write *write)
+{
+    consumer->taken += write->bytes;
+    consumer->head = consumer->taken;
+}
 
 /* The bytes of a WRITE that is not done, as they are now: what was checked was their number. `out`
  * has room for them rounded up to 8. */

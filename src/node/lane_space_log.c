@@ -147,18 +147,35 @@ void lane_space_stop_log(struct space_here *here)
         space_log_here_write_all(log);
 }
 
-/* What this node had before it was started. */
+static bool is_one_of(uint64_t birth, const uint64_t *births, uint32_t count)
+{
+    uint32_t n = 0;
+
+    while (n < count && births[n] != birth)
+        n++;
+    return n < count;
+}
+
+/* What this node had before it was started, and what it knows to be deleted. */
 static void restore(struct lane_spaces *at)
 {
+    uint64_t deleted[LIMIT_SPACE_TOMBSTONES];
+    int fd = at->lane->config.space_logs->fd;
+    uint32_t cursor = 0, count = space_log_folder_deleted(fd, deleted);
     struct space_info info;
-    uint32_t cursor = 0;
 
-    while (space_log_folder_next(at->lane->config.space_logs->fd, &cursor, &info)) {
-        nigh_status status = space_registry_restore(at->registry, &info);
+    for (uint32_t n = 0; n < count; n++)
+        space_registry_bury(at->registry, deleted[n]);
+    while (space_log_folder_next(fd, &cursor, &info)) {
+        nigh_status status = NIGH_OK;
 
+        if (is_one_of(info.birth, deleted, count))
+            space_logs_remove(at->logs, info.birth);
+        else
+            status = space_registry_restore(at->registry, &info);
         if (status != NIGH_OK)
-            LOG_WARN("a space that has a log is not served", "space=%s status=%s", info.name,
-                     nigh_status_name(status));
+            LOG_WARN("a space that has a log is not served", "space=%s birth=%016llx status=%s",
+                     info.name, (unsigned long long)info.birth, nigh_status_name(status));
     }
 }
 

@@ -369,11 +369,15 @@ static void end_engine(struct space_here *here, nigh_status status)
     space_engine_end(here->engine, status);
 }
 
-void lane_space_deleted(void *context, uint32_t place)
+void lane_space_deleted(void *context, uint32_t place, const struct space_info *info)
 {
     struct lane_spaces *at = context;
     struct space_here *here = at->places[place];
 
+    /* Who left it, or has not begun to take part, may have a log of it all the same. */
+    if (info->durability != SPACE_DURABLE_NONE && at->logs != NULL &&
+        (here == NULL || here->log == NULL))
+        space_logs_remove(at->logs, info->birth);
     if (here == NULL)
         return;
     here->is_deleted = true;

@@ -141,7 +141,7 @@ void lane_spaces_cut(struct lane_spaces *at, uint8_t seat, nigh_status why);
 void lane_space_make(void *context, uint32_t place, const struct space_info *info);
 void lane_space_joined(void *context, uint32_t place, uint8_t seat, const struct space_site *site);
 void lane_space_left(void *context, uint32_t place, uint8_t seat);
-void lane_space_deleted(void *context, uint32_t place);
+void lane_space_deleted(void *context, uint32_t place, const struct space_info *info);
 void lane_space_forgotten(void *context, uint32_t place);
 /* Memory that was made, and what may go. True: something has happened. */
 bool lane_spaces_memory_turn(struct lane_spaces *at);

@@ -23,6 +23,7 @@
 #define FILE_SPACE   "space"
 #define FILE_NEW     "space.new"
 #define FILE_REFUSED "refused"
+#define FILE_DELETED "deleted" /* in the directory of all */
 #define FORMAT       1u
 #define NAME_BYTES   20
 
@@ -272,6 +273,98 @@ void space_log_folder_remove(int fd, uint64_t birth)
     fd_close(&space_fd);
     if (unlinkat(fd, name, AT_REMOVEDIR) != 0) {
         LOG_WARN("of a deleted space's log something is left", "name=%s errno=%d", name, errno);
+    }
+}
+
+/* ---- which are deleted ----------------------------------------------------- */
+
+/* By turns: each takes the place of the oldest. */
+struct deleted_file {
+    char magic[8];
+    uint32_t format, crc; /* of all of it, with 0 here */
+    uint64_t ever;        /* how many were put in */
+    uint64_t births[LIMIT_SPACE_TOMBSTONES];
+};
+
+_Static_assert(sizeof(struct deleted_file) == 2072, "the deleted spaces' file is on disk");
+
+static const char deleted_magic[8] = {'n', 'i', 'g', 'h', 'g', 'o', 'n', 'e'};
+
+/* One that is not there, or cannot be used, has none in it. */
+static void read_deleted(int fd, struct deleted_file *file)
+{
+    int file_fd = openat(fd, FILE_DELETED, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool is_there = file_fd >= 0 || errno != ENOENT, is_whole;
+    size_t got = 0;
+    uint32_t crc;
+
+    is_whole = file_fd >= 0 && fd_pread_full(file_fd, file, sizeof(*file), 0, &got) == NIGH_OK &&
+               got == sizeof(*file) && memcmp(file->magic, deleted_magic, sizeof(file->magic)) == 0;
+    fd_close(&file_fd);
+    if (is_whole) {
+        crc = file->crc;
+        file->crc = 0;
+        is_whole = file->format == FORMAT && crc32c(0, file, sizeof(*file)) == crc;
+    }
+    if (is_whole) {
+        return;
+    }
+    if (is_there) {
+        LOG_WARN("which spaces were deleted cannot be read: of one that was while other nodes were "
+                 "not there those may tell again",
+                 "file=" FILE_DELETED);
+    }
+    memset(file, 0, sizeof(*file));
+    memcpy(file->magic, deleted_magic, sizeof(file->magic));
+    file->format = FORMAT;
+}
+
+static bool write_deleted(int fd, struct deleted_file *file)
+{
+    int file_fd = openat(fd, FILE_DELETED ".new",
+                         O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    bool is_written;
+
+    if (file_fd < 0) {
+        return false;
+    }
+    file->crc = crc32c(0, file, sizeof(*file));
+    is_written = fd_pwrite_full(file_fd, file, sizeof(*file), 0) == NIGH_OK && fsync(file_fd) == 0;
+    fd_close(&file_fd);
+    return is_written && renameat(fd, FILE_DELETED ".new", fd, FILE_DELETED) == 0 && fsync(fd) == 0;
+}
+
+uint32_t space_log_folder_deleted(int fd, uint64_t births[LIMIT_SPACE_TOMBSTONES])
+{
+    struct deleted_file file;
+    uint32_t count = 0;
+
+    read_deleted(fd, &file);
+    for (uint32_t n = 0; n < LIMIT_SPACE_TOMBSTONES; n++) {
+        uint64_t birth = file.births[(file.ever + n) % LIMIT_SPACE_TOMBSTONES];
+
+        if (birth != 0) {
+            births[count++] = birth;
+        }
+    }
+    return count;
+}
+
+void space_log_folder_bury(int fd, uint64_t birth)
+{
+    struct deleted_file file;
+
+    read_deleted(fd, &file);
+    for (uint32_t n = 0; n < LIMIT_SPACE_TOMBSTONES; n++) {
+        if (file.births[n] == birth) {
+            return;
+        }
+    }
+    file.births[file.ever++ % LIMIT_SPACE_TOMBSTONES] = birth;
+    if (!write_deleted(fd, &file)) {
+        LOG_WARN("that a space is deleted cannot be kept: a node that was not there may tell of it "
+                 "again when all others were started anew",
+                 "birth=%016llx errno=%d", (unsigned long long)birth, errno);
     }
 }
 

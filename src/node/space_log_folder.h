@@ -12,6 +12,8 @@
 nigh_status space_log_folder_make(int fd, const struct space_info *info, int *space_fd);
 /* From here on no start begins from what is there. */
 nigh_status space_log_folder_refuse(int space_fd);
+/* It is kept that it is deleted; else it is said in the node's log that it is not. */
+void space_log_folder_bury(int fd, uint64_t birth);
 void space_log_folder_remove(int fd, uint64_t birth);
 
 #endif

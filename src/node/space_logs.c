@@ -105,6 +105,7 @@ static void close_log(struct space_logs *logs, struct space_log_here *here)
         space_log_directory_fini(&here->directory);
     }
     if (here->what == SPACE_LOGS_REMOVE) {
+        space_log_folder_bury(logs->fd, here->birth);
         space_log_folder_remove(logs->fd, here->birth);
     }
     fd_close(&here->fd);
@@ -130,18 +131,24 @@ static void do_one(struct space_logs *logs, struct space_log_here *here)
 static void *run(void *context)
 {
     struct space_logs *logs = context;
+    struct list_node *node;
 
     (void)pthread_mutex_lock(&logs->lock);
-    while (!logs->is_stopping) {
-        struct list_node *node = list_pop_front(&logs->todo);
+    while ((node = list_pop_front(&logs->todo)) != NULL || !logs->is_stopping) {
+        struct space_log_here *here;
 
         if (node == NULL) {
             (void)pthread_cond_wait(&logs->changed, &logs->lock);
             continue;
         }
+        here = container_of(node, struct space_log_here, link);
         (void)pthread_mutex_unlock(&logs->lock);
-        do_one(logs, container_of(node, struct space_log_here, link));
+        do_one(logs, here);
         (void)pthread_mutex_lock(&logs->lock);
+        if (here->tag == NULL) {
+            free(here);
+            continue;
+        }
         list_push_back(&logs->done, node);
         (void)pthread_cond_broadcast(&logs->changed);
         logs->wake(logs->context);
@@ -208,6 +215,20 @@ void space_logs_ask(struct space_logs *logs, struct space_log_here *here, enum s
     list_push_back(&logs->todo, &here->link);
     (void)pthread_cond_broadcast(&logs->changed);
     (void)pthread_mutex_unlock(&logs->lock);
+}
+
+void space_logs_remove(struct space_logs *logs, uint64_t birth)
+{
+    struct space_log_here *here = calloc(1, sizeof(*here));
+
+    if (here == NULL) {
+        LOG_WARN("no memory to remove a deleted space's log: a later start does",
+                 "directory=" SPACE_LOG_FOLDER_NAME, (unsigned long long)birth);
+        return;
+    }
+    here->birth = birth;
+    here->fd = -1;
+    space_logs_ask(logs, here, SPACE_LOGS_REMOVE);
 }
 
 struct space_log_here *space_logs_take(struct space_logs *logs)

@@ -33,19 +33,23 @@ void space_log_folder_in_child(struct space_log_folder *folder);
  * What is no such log is passed over, and said in the node's log. */
 bool space_log_folder_next(int fd, uint32_t *cursor, struct space_info *info);
 
+/* The last births of spaces that were deleted, the oldest first; how many. They are kept where the
+ * logs are, as others that were not there take such a space for alive. */
+uint32_t space_log_folder_deleted(int fd, uint64_t births[LIMIT_SPACE_TOMBSTONES]);
+
 /* ---- logs ----------------------------------------------------------------- */
 
 enum space_logs_what {
     SPACE_LOGS_OPEN,  /* what it had is applied, and it is begun */
     SPACE_LOGS_RUN,   /* a job */
     SPACE_LOGS_CLOSE, /* it is freed when it is taken back */
-    SPACE_LOGS_REMOVE /* the same, and nothing is left of it */
+    SPACE_LOGS_REMOVE /* the same, and nothing is left of it but that it is deleted */
 };
 
 struct space_logs;
 
 struct space_log_here {
-    void *tag; /* the asker's */
+    void *tag; /* the asker's; NULL: nobody waits */
     uint64_t birth;
     /* For OPEN; `life`: of this node in the space, if it begins anew. */
     struct space_info info;
@@ -69,11 +73,13 @@ struct space_log_here {
 /* `wake`: something can be taken; by the thread. `fd`: of the directory, the caller's. */
 nigh_status space_logs_create(int fd, void (*wake)(void *context), void *context,
                               struct space_logs **logs);
-/* Nothing of it is busy. */
+/* Nothing that somebody waits for is busy. */
 void space_logs_destroy(struct space_logs *logs);
 
 void space_logs_ask(struct space_logs *logs, struct space_log_here *here,
                     enum space_logs_what what);
+/* The space is deleted, and who asks has no log of it: what there is of one goes. */
+void space_logs_remove(struct space_logs *logs, uint64_t birth);
 /* What was done; NULL: nothing more. */
 struct space_log_here *space_logs_take(struct space_logs *logs);
 /* Waits until it is done. */

@@ -272,6 +272,23 @@ struct space_op {
  */
 bool space_engine_begin(struct space_engine *engine, struct space_op *op, uint64_t now_us);
 
+/*
+ * A row of writes. A block that this node may write, and clients here may read, nobody holds and
+ * nobody has to hear of: what a WRITE of it comes to is a change of its bytes, now. What was found
+ * stays so until the engine is called for anything else.
+ */
+struct space_owned {
+    uint64_t block;
+    _Atomic uint64_t *word, *bytes;
+};
+
+/* false: it is not so, or not for sure; space_engine_begin says what it comes to. */
+bool space_engine_owns(struct space_engine *engine, uint64_t address, struct space_owned *owned);
+
+/* As a WRITE that NIGH_OK came of; `length` bytes of that block alone. */
+void space_engine_write(struct space_engine *engine, const struct space_owned *owned,
+                        uint32_t offset, const void *bytes, uint32_t length);
+
 /* Its client is gone: it ends without `ended`. What was done of it stays. */
 void space_engine_give_up(struct space_engine *engine, struct space_op *op);
 

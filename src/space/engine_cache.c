@@ -552,6 +552,20 @@ enum engine_tried engine_try_cache(struct space_engine *engine, struct space_op 
     return tried;
 }
 
+/* By the table a WRITE of what is DIRTY is done, and changes nothing, where nobody holds it. */
+bool engine_owns_cached(struct space_engine *engine, struct space_owned *owned)
+{
+    uint32_t frame = space_frames_find(&engine->frames, owned->block);
+    const struct space_line *line = &engine->lines[frame];
+
+    if (frame == SPACE_NO_FRAME || line->state != SPACE_CACHE_DIRTY || line->holds != 0) {
+        return false;
+    }
+    owned->word = space_frames_word(&engine->frames, frame);
+    owned->bytes = space_frames_bytes(&engine->frames, frame);
+    return true;
+}
+
 /* ---- messages ------------------------------------------------------------- */
 
 static bool is_frame(const struct space_engine *engine, uint32_t frame)

@@ -347,6 +347,22 @@ enum engine_tried engine_try_home(struct space_engine *engine, struct space_op *
     }
 }
 
+/* By the table a WRITE of what is UNSHARED is done where nobody holds it; and nobody waits, whose
+ * turn would be next. */
+bool engine_owns_home(struct space_engine *engine, uint64_t address, struct space_owned *owned)
+{
+    uint64_t number = engine_number(engine, address);
+    const struct space_entry *entry = &engine->entries[number];
+
+    if (!engine->has_begun || !engine_is_current(engine, address) ||
+        entry->state != SPACE_HOME_UNSHARED || entry->holds != 0 || engine->work_of[number] != 0) {
+        return false;
+    }
+    owned->word = word_of(engine, number);
+    owned->bytes = bytes_of(engine, number);
+    return true;
+}
+
 /* ---- messages ------------------------------------------------------------- */
 
 static bool is_claim(uint8_t event)

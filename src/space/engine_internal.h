@@ -334,6 +334,8 @@ bool engine_show(_Atomic uint64_t *word, bool is_shown);
 /* ---- engine_cache.c ------------------------------------------------------- */
 
 enum engine_tried engine_try_cache(struct space_engine *engine, struct space_op *op);
+/* Whether a WRITE of owned->block is carried out without a step: then where it is. */
+bool engine_owns_cached(struct space_engine *engine, struct space_owned *owned);
 void engine_cache_message(struct space_engine *engine, uint8_t seat, const struct space_wire *wire);
 void engine_adopt(struct space_engine *engine, uint8_t home);
 /* Goes on with it; true: there is more. */
@@ -357,6 +359,8 @@ void engine_show_again(struct space_engine *engine, uint64_t block);
 /* Whether a node waits for what is held at this home. */
 bool engine_home_is_wanted(struct space_engine *engine, uint64_t number);
 enum engine_tried engine_try_home(struct space_engine *engine, struct space_op *op);
+/* As engine_owns_cached. */
+bool engine_owns_home(struct space_engine *engine, uint64_t address, struct space_owned *owned);
 void engine_home_message(struct space_engine *engine, uint8_t seat, const struct space_wire *wire);
 enum space_result engine_home_here(struct space_engine *engine, uint64_t number, uint8_t event);
 void engine_begin_term(struct space_engine *engine);

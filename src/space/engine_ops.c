@@ -596,6 +596,30 @@ bool space_engine_begin(struct space_engine *engine, struct space_op *op, uint64
     return false;
 }
 
+/* Of a space with a log each write is a record there, and may have to wait. */
+bool space_engine_owns(struct space_engine *engine, uint64_t address, struct space_owned *owned)
+{
+    uint64_t parts = space_bit(engine->config.self);
+
+    if (engine_has_log(engine) || engine->has_ended || !engine->has_members ||
+        !engine_is_address(engine, address)) {
+        return false;
+    }
+    parts |= space_bit((uint8_t)space_address_seat(address));
+    owned->block = engine_block(engine, address);
+    return (engine->members & parts) == parts &&
+           (engine_is_ours(engine, address) ? engine_owns_home(engine, address, owned)
+                                            : engine_owns_cached(engine, owned)) &&
+           space_word_is_shown(owned->word);
+}
+
+void space_engine_write(struct space_engine *engine, const struct space_owned *owned,
+                        uint32_t offset, const void *bytes, uint32_t length)
+{
+    space_word_change(owned->word, owned->bytes, offset, bytes, length);
+    engine->stats.writes++;
+}
+
 void space_engine_give_up(struct space_engine *engine, struct space_op *op)
 {
     if (op->state == OP_JOB) {

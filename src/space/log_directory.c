@@ -35,7 +35,7 @@ static nigh_status have(struct space_log_directory *directory, enum space_log_fi
             openat(directory->fd, names[file], O_RDWR | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
     }
     if (directory->files[file] < 0) {
-        return errno == ENOENT ? NIGH_NOT_FOUND : fail(file, "open");
+        return errno == ENOENT && (flags & O_CREAT) == 0 ? NIGH_NOT_FOUND : fail(file, "open");
     }
     if (fstat(directory->files[file], &stat) != 0 || !S_ISREG(stat.st_mode)) {
         return fail(file, "stat");
@@ -93,15 +93,24 @@ static nigh_status file_write(void *context, enum space_log_file file, uint64_t 
     return fd_pwrite_full(fd, bytes, size_bytes, offset) == NIGH_OK ? NIGH_OK : fail(file, "write");
 }
 
+/* What has no name any more no start finds, however often it is written: somebody removed it. */
 static nigh_status file_sync(void *context, enum space_log_file file)
 {
+    struct stat stat;
     int fd;
     nigh_status status = have(context, file, 0, &fd);
 
     if (status != NIGH_OK) {
         return NIGH_DISK;
     }
-    return fdatasync(fd) == 0 ? NIGH_OK : fail(file, "sync");
+    if (fdatasync(fd) != 0 || fstat(fd, &stat) != 0) {
+        return fail(file, "sync");
+    }
+    if (stat.st_nlink == 0) {
+        errno = ENOENT;
+        return fail(file, "look for its name");
+    }
+    return NIGH_OK;
 }
 
 static nigh_status image_rename(void *context)

@@ -219,7 +219,7 @@ void registry_delete(struct space_registry *registry, struct space_known *known,
     registry->to_say |= registry->linked;
     (void)registry_bury(registry, known->info.birth);
     tell_again(registry);
-    registry->shell.deleted(registry->shell.context, registry_place(registry, known));
+    registry->shell.deleted(registry->shell.context, registry_place(registry, known), &known->info);
     forget(registry, known);
 }
 
@@ -291,6 +291,12 @@ nigh_status space_registry_restore(struct space_registry *registry, const struct
     }
     registry->shell.make(registry->shell.context, registry_place(registry, known), &known->info);
     return NIGH_OK;
+}
+
+void space_registry_bury(struct space_registry *registry, uint64_t birth)
+{
+    NIGH_ASSERT(registry->linked == 0 && birth != 0);
+    (void)registry_bury(registry, birth);
 }
 
 void space_registry_lose(struct space_registry *registry, uint32_t place, nigh_status why)

@@ -56,7 +56,7 @@ struct space_registry_shell {
     /* The link to one that had joined is down. */
     void (*left)(void *context, uint32_t place, uint8_t seat);
     /* It is deleted: nothing of it is served, or sent, from here on. */
-    void (*deleted)(void *context, uint32_t place);
+    void (*deleted)(void *context, uint32_t place, const struct space_info *info);
     /* No other node sends anything of it any more, nor writes to its memory, which may go. The
      * place is the shell's until space_registry_free. */
     void (*forgotten)(void *context, uint32_t place);
@@ -89,6 +89,10 @@ bool space_registry_is_making(const struct space_registry *registry, uint32_t pl
 /* One that this node took part in before it was started, as its log says. There are no links yet.
  * NIGH_EXISTS, NIGH_LIMIT. */
 nigh_status space_registry_restore(struct space_registry *registry, const struct space_info *info);
+
+/* One that was deleted before this node was started, as it kept: who takes it for alive hears so.
+ * There are no links yet. */
+void space_registry_bury(struct space_registry *registry, uint64_t birth);
 
 /* What was made is of no use any more, and why: this node takes no part in it. There are no links.
  */

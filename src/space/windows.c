@@ -764,11 +764,86 @@ static struct record *take(struct window *window, uint64_t now_us)
     return record;
 }
 
-/* What nothing is before begins as it is taken: a row of writes of blocks that are here to be
- * written is carried out one by one. A bounded number: other windows want their turn. */
+/* What is known of a row's last write holds for the next one, as nothing else happens in between.
+ */
+struct row {
+    struct space_engine *engine; /* NULL: nothing is known */
+    uint32_t space;
+    struct space_owned owned; /* block 0: none */
+};
+
+/* A space that it may write. */
+static bool knows_space(struct window *window, struct row *row, uint32_t space)
+{
+    bool may_write = false;
+    nigh_status why;
+
+    if (row->engine != NULL && row->space == space) {
+        return true;
+    }
+    *row = (struct row){.engine = find(window, space, &may_write, &why), .space = space};
+    if (!may_write) {
+        row->engine = NULL;
+    }
+    return row->engine != NULL;
+}
+
+static bool carry_at_once(struct window *window, struct row *row, const struct space_write *write)
+{
+    uint64_t bytes[LIMIT_SPACE_BLOCK_BYTES / 8];
+    uint32_t size, offset;
+    uint64_t block;
+
+    if (!knows_space(window, row, write->space)) {
+        return false;
+    }
+    size = space_engine_block_bytes(row->engine);
+    offset = (uint32_t)write->address & (size - 1);
+    block = write->address - offset;
+    if (write->length > size - offset) {
+        return false;
+    }
+    if (row->owned.block != block || block == 0) {
+        row->owned.block = 0;
+        if (find_hold(window, row->engine, block) != NULL ||
+            !space_engine_owns(row->engine, write->address, &row->owned)) {
+            row->owned.block = 0;
+            return false;
+        }
+    }
+    space_consumer_peek_bytes(&window->consumer, write, bytes);
+    space_engine_write(row->engine, &row->owned, offset, bytes, write->length);
+    return true;
+}
+
+/* Writes of what is here to be written, one behind the other, until one is something else. The
+ * client is told now and then, so that it has room, and before anything else is done. false: so
+ * many that others want their turn. */
+static bool carry_row(struct window *window)
+{
+    struct space_consumer *consumer = &window->consumer;
+    struct row row = {0};
+    struct space_write write;
+    uint32_t count = 0;
+
+    while (count < LIMIT_SPACE_ROW && space_consumer_peek(consumer, &write) &&
+           carry_at_once(window, &row, &write)) {
+        space_consumer_pass(consumer, &write);
+        if (++count % LIMIT_SPACE_RECORDS == 0) {
+            space_consumer_tell(consumer);
+        }
+    }
+    space_consumer_tell(consumer);
+    return count < LIMIT_SPACE_ROW;
+}
+
+/* What nothing is before begins as it is taken. A bounded number, as of a row: other windows want
+ * their turn. */
 static void take_some(struct window *window, uint64_t now_us)
 {
-    for (uint32_t n = 0; n < LIMIT_SPACE_RECORDS; n++) {
+    uint32_t most = carry_row(window) ? LIMIT_SPACE_RECORDS : 0;
+
+    for (uint32_t n = 0; n < most; n++) {
         struct record *record = take(window, now_us);
 
         if (record == NULL) {

@@ -32,6 +32,7 @@ static void check(void)
     NIGH_ASSERT(consumer.next - consumer.first <= LIMIT_SPACE_TAKEN);
     NIGH_ASSERT(consumer.taken - consumer.told <= LIMIT_SPACE_RING_BYTES);
     NIGH_ASSERT(consumer.head >= consumer.told && consumer.head <= consumer.taken);
+    NIGH_ASSERT(consumer.tail - consumer.taken <= LIMIT_SPACE_RING_BYTES);
     NIGH_ASSERT(waiting == 0 || consumer.first != consumer.next);
     NIGH_ASSERT(producer.tail - producer.head <= LIMIT_SPACE_RING_BYTES);
 }
@@ -49,6 +50,23 @@ static void take(void)
     case SPACE_WINDOW_BROKEN: begin(); break;
     default: break;
     }
+}
+
+/* The next of a row. */
+static void pass(void)
+{
+    struct space_write write;
+    uint8_t *out;
+
+    if (!space_consumer_peek(&consumer, &write)) {
+        return;
+    }
+    NIGH_ASSERT(waiting == 0 && write.length > 0 && write.length <= LIMIT_SPACE_BLOCK_BYTES);
+    out = malloc((write.length + 7u) & ~7u);
+    NIGH_ASSERT(out != NULL);
+    space_consumer_peek_bytes(&consumer, &write, out);
+    free(out);
+    space_consumer_pass(&consumer, &write);
 }
 
 /* One that waits is carried out. */
@@ -106,7 +124,7 @@ static void command(struct fuzz_input *input)
 {
     uint64_t hints[LIMIT_SPACE_HINTS];
 
-    switch (fuzz_byte(input) % 9) {
+    switch (fuzz_byte(input) % 10) {
     case 0: take(); break;
     case 1:
         if (waiting > 0) {
@@ -123,7 +141,8 @@ static void command(struct fuzz_input *input)
         break;
     case 5: fuzz_patch(input, &window, sizeof window); break;
     case 6: (void)space_consumer_hints(&consumer, hints); break;
-    case 7: write_some(1 + fuzz_byte(input) * 16u); break;
+    case 7: pass(); break;
+    case 8: write_some(1 + fuzz_byte(input) * 16u); break;
     default: read_some(fuzz_byte(input), 1 + fuzz_byte(input)); break;
     }
     check();

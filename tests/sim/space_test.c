@@ -22,7 +22,7 @@ static uint64_t seeds(uint64_t most)
 static void run(const struct world_rules *rules, uint64_t seed)
 {
     world_init(&world, rules, seed);
-    if (!world_run(&world, rules->events) || !world_calm(&world)) {
+    if (!world_run(&world, rules->events) || !world_calm(&world) || !world_judge(&world)) {
         world_print(&world);
         fail_msg("%s: seed %llu, event %llu", world.broken, (unsigned long long)seed,
                  (unsigned long long)world.event);
@@ -56,11 +56,13 @@ static void run_all(struct world_rules rules, const char *name)
         sums.commits += world.commits;
         sums.images += world.images;
         sums.fails += world.fails;
+        sums.judged += world.judged;
     }
     printf("# %s: %llu seeds; %llu answers, %llu reads that hit, %llu writes, %llu atomics, %llu "
            "locks, %llu of them kept; %llu messages, %llu terms, %llu evictions, %llu breaks, %llu "
            "crashes; "
-           "%llu on their logs, %llu commits, %llu images, %llu disks that fail\n",
+           "%llu on their logs, %llu commits, %llu images, %llu disks that fail; histories of %llu "
+           "operations\n",
            name, (unsigned long long)done, (unsigned long long)sums.answers,
            (unsigned long long)sums.hits, (unsigned long long)sums.writes,
            (unsigned long long)sums.atomics, (unsigned long long)sums.locks,
@@ -68,7 +70,8 @@ static void run_all(struct world_rules rules, const char *name)
            (unsigned long long)sums.terms, (unsigned long long)sums.evictions,
            (unsigned long long)sums.breaks, (unsigned long long)sums.crashes,
            (unsigned long long)sums.backs, (unsigned long long)sums.commits,
-           (unsigned long long)sums.images, (unsigned long long)sums.fails);
+           (unsigned long long)sums.images, (unsigned long long)sums.fails,
+           (unsigned long long)sums.judged);
     assert_true(!rules.locks || sums.kept * 100 >= sums.locks);
 }
 

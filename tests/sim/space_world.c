@@ -31,6 +31,147 @@ static bool one_in(struct world *world, uint64_t count)
     return below(world, count) == 0;
 }
 
+/* ---- histories ------------------------------------------------------------ */
+
+#define NO_OP SIZE_MAX
+
+static size_t record(struct world *world, struct linear_history *history, struct linear_op op)
+{
+    size_t number;
+
+    if (!world->has_history) {
+        return NO_OP;
+    }
+    number = linear_begin(history, op, world->event);
+    NIGH_ASSERT(number != NO_OP);
+    return number;
+}
+
+static void record_end(struct world *world, struct linear_history *history, size_t number,
+                       uint64_t found)
+{
+    if (number != NO_OP) {
+        linear_end(history, number, found, world->event);
+    }
+}
+
+/* It has found nothing, or has nothing that anybody saw. */
+static void record_none(struct linear_history *history, size_t number)
+{
+    if (number != NO_OP) {
+        linear_cancel(history, number);
+    }
+}
+
+static uint32_t number_of(const struct world *world, const struct world_client *client)
+{
+    size_t at = (size_t)((const char *)client - (const char *)world->nodes);
+    size_t node = at / sizeof(world->nodes[0]);
+
+    return (uint32_t)(node * WORLD_CLIENTS + (size_t)(client - world->nodes[node].clients));
+}
+
+/* No block that is given is one that was. */
+static uint64_t name_of(const struct world *world, uint32_t block, uint64_t life, uint32_t word)
+{
+    NIGH_ASSERT(block < ARRAY_LENGTH(world->blocks) && word < WORLD_WORDS);
+    return life << 16 | block << 8 | word;
+}
+
+static struct linear_op op_of(const struct world *world, const struct world_client *client,
+                              uint32_t block, uint32_t word)
+{
+    uint32_t who = number_of(world, client);
+
+    return (struct linear_op){.word = name_of(world, block, world->blocks[block].life, word),
+                              .who = who};
+}
+
+static size_t record_word(struct world *world, const struct world_client *client, uint8_t kind,
+                          uint64_t one, uint64_t other)
+{
+    struct linear_op op = op_of(world, client, client->block, client->word);
+
+    op.kind = kind == SPACE_RECORD_READ       ? LINEAR_READ
+              : kind == SPACE_RECORD_ADD      ? LINEAR_ADD
+              : kind == SPACE_RECORD_EXCHANGE ? LINEAR_EXCHANGE
+              : kind == SPACE_RECORD_SWAP     ? LINEAR_SWAP
+                                              : LINEAR_WRITE;
+    op.given = kind == SPACE_RECORD_SWAP ? other : one;
+    op.compare = one;
+    return record(world, &world->history, op);
+}
+
+static size_t record_lock(struct world *world, const struct world_client *client, uint32_t block,
+                          uint64_t life, enum linear_kind kind)
+{
+    struct linear_op op = {.word = name_of(world, block, life, 0),
+                           .kind = kind,
+                           .given = number_of(world, client),
+                           .who = number_of(world, client)};
+
+    return record(world, &world->holders, op);
+}
+
+static bool is_lock(uint8_t kind)
+{
+    return kind >= SPACE_RECORD_LOCK_READ && kind <= SPACE_RECORD_TRY_LOCK_WRITE;
+}
+
+static bool is_lock_alone(uint8_t kind)
+{
+    return kind == SPACE_RECORD_LOCK_WRITE || kind == SPACE_RECORD_TRY_LOCK_WRITE;
+}
+
+static size_t record_asked(struct world *world, const struct world_client *client, uint64_t one,
+                           uint64_t other)
+{
+    if (is_lock(client->kind)) {
+        return record_lock(world, client, client->block, world->blocks[client->block].life,
+                           is_lock_alone(client->kind) ? LINEAR_LOCK : LINEAR_SHARE);
+    }
+    return client->kind <= SPACE_RECORD_SWAP && client->kind >= SPACE_RECORD_READ
+               ? record_word(world, client, client->kind, one, other)
+               : NO_OP;
+}
+
+/* What became of it. What was not well may have been done nevertheless, or be done later; but who
+ * did not read has read nothing, and a lock that nobody was told of nobody has. */
+static void record_answer(struct world *world, struct world_client *client, nigh_status status,
+                          uint64_t found)
+{
+    struct linear_history *history = is_lock(client->kind) ? &world->holders : &world->history;
+
+    if (status == NIGH_OK) {
+        record_end(world, history, client->op, found);
+    } else if (is_lock(client->kind) || client->kind == SPACE_RECORD_READ) {
+        record_none(history, client->op);
+    }
+    client->op = NO_OP;
+}
+
+static bool judge(struct world *world, const struct linear_history *history, linear_model model)
+{
+    struct linear_result result =
+        linear_check(history->ops, history->count, model, 0, LINEAR_STEPS);
+
+    for (size_t n = 0; n < history->count; n++) {
+        world->judged += history->ops[n].kind != LINEAR_OUT;
+    }
+    if (result.verdict != LINEAR_YES) {
+        linear_say(stdout, history->ops, history->count, &result);
+    }
+    return result.verdict == LINEAR_YES;
+}
+
+bool world_judge(struct world *world)
+{
+    return claim(world, judge(world, &world->history, linear_register),
+                 "what words were is NOT linearizable") &&
+           claim(world, judge(world, &world->holders, linear_lock),
+                 "who held blocks is NOT linearizable");
+}
+
 /* ---- channels ------------------------------------------------------------- */
 
 static struct world_channel *channel_of(struct world *world, uint32_t from, uint32_t to)
@@ -220,6 +361,7 @@ static void start_client(struct world *world, struct world_node *node, struct wo
         space_view_open(node->cache, node->cache_bytes, SPACE_VIEW_CACHE, &client->mapped.cache);
     NIGH_ASSERT(status == NIGH_OK);
     client->mapped.number = SPACE_NUMBER;
+    client->op = client->unlock = NO_OP;
     client->state = CLIENT_IDLE;
 }
 
@@ -229,6 +371,9 @@ static void stop_client(struct world *world, struct world_node *node, struct wor
         space_windows_remove(node->windows, client->window, world->now_us);
         free(client->memory);
         client->state = CLIENT_GONE;
+        if (client->holds) {
+            (void)record_lock(world, client, client->held, client->held_life, LINEAR_UNLOCK);
+        }
         client->holds = false;
     }
 }
@@ -438,6 +583,7 @@ void world_init(struct world *world, const struct world_rules *rules, uint64_t s
     memset(world, 0, sizeof(*world));
     now = world;
     world->rules = *rules;
+    world->has_history = !rules->logs || (rules->sync && !rules->lossy && !rules->fails);
     world->seed = seed;
     world->now_us = 1000;
     random_init(&world->random, seed);
@@ -460,6 +606,8 @@ void world_fini(struct world *world)
         }
         disk_fini(&world->nodes[n].disk);
     }
+    linear_free(&world->history);
+    linear_free(&world->holders);
 }
 
 /* ---- what logs keep ------------------------------------------------------- */
@@ -717,17 +865,27 @@ static void look_at_block(struct world *world, uint32_t number)
 
 static void forget_done(struct world_client *client)
 {
-    uint32_t left = 0;
+    uint32_t left = 0, failures = client->memory->failure.count;
 
     (void)space_producer_look(&client->producer);
     for (uint32_t n = 0; n < client->pending; n++) {
-        if (space_producer_is_done(&client->producer, client->writes[n].ticket)) {
-            note_done(now, client, &client->writes[n]);
-        } else {
+        if (!space_producer_is_done(&client->producer, client->writes[n].ticket)) {
             client->writes[left++] = client->writes[n];
+            continue;
+        }
+        note_done(now, client, &client->writes[n]);
+        if (failures == client->failures) { /* else it may be this one that failed */
+            record_end(now, &now->history, client->writes[n].op, 0);
         }
     }
+    if (space_producer_is_empty(&client->producer)) {
+        if (failures == client->failures) {
+            record_end(now, &now->holders, client->unlock, 1);
+        }
+        client->unlock = NO_OP;
+    }
     client->pending = left;
+    client->failures = failures;
 }
 
 /* Of a node whose log failed nobody knows what is done of what it says has ended. */
@@ -757,7 +915,7 @@ static void look(struct world *world)
             look_at_block(world, n);
         }
     }
-    if (world->rules.sync) {
+    if (world->rules.sync || world->has_history) {
         forget_all_done(world);
     }
     if (world->event % 64 == 0) {
@@ -860,6 +1018,7 @@ static void ask(struct world *world, struct world_client *client, uint8_t kind, 
     if (space_producer_ask(&client->producer, (enum space_record_kind)kind, &client->mapped,
                            address, length, operands, timeout_us)) {
         client->state = CLIENT_ASKS;
+        client->op = record_asked(world, client, one, other);
     }
 }
 
@@ -872,6 +1031,11 @@ static void read_word(struct world *world, struct world_client *client)
     if (space_producer_read(&client->producer, &client->mapped, address_of(client, world), &value,
                             8) == SPACE_READ) {
         world->hits++;
+        if (own == 0) {
+            size_t op = record_word(world, client, SPACE_RECORD_READ, 0, 0);
+
+            record_end(world, &world->history, op, value);
+        }
         if (world->rules.sync && own == 0) {
             make_firm(&world->blocks[client->block].words[client->word], value, false);
         }
@@ -903,6 +1067,7 @@ static void write_word(struct world *world, struct world_client *client)
     if (space_producer_write(&client->producer, &client->mapped, address_of(client, world),
                              &write.value, 8, &write.ticket)) {
         want(word, write.value);
+        write.op = record_word(world, client, SPACE_RECORD_WRITE, write.value, 0);
         client->writes[client->pending++] = write;
         world->writes++;
     }
@@ -935,8 +1100,7 @@ static void do_atomic(struct world *world, struct world_client *client)
 
 static void note_lock(struct world *world, struct world_client *client)
 {
-    client->is_alone =
-        client->kind == SPACE_RECORD_LOCK_WRITE || client->kind == SPACE_RECORD_TRY_LOCK_WRITE;
+    client->is_alone = is_lock_alone(client->kind);
     for (uint32_t n = 0; n < world->rules.nodes; n++) {
         for (uint32_t c = 0; c < world->rules.clients; c++) {
             struct world_client *other = &world->nodes[n].clients[c];
@@ -955,8 +1119,7 @@ static void note_lock(struct world *world, struct world_client *client)
 /* As space_words.c has it, but for the clock: here nothing stands still. */
 static bool take_kept(struct world *world, struct world_client *client)
 {
-    bool is_alone =
-        client->kind == SPACE_RECORD_LOCK_WRITE || client->kind == SPACE_RECORD_TRY_LOCK_WRITE;
+    bool is_alone = is_lock_alone(client->kind);
     uint32_t kept = space_producer_find_kept(&client->producer, &client->mapped,
                                              world->blocks[client->block].address, is_alone);
 
@@ -964,7 +1127,12 @@ static bool take_kept(struct world *world, struct world_client *client)
         !space_producer_take_kept(&client->producer, kept)) {
         return false;
     }
+    forget_done(client);
     client->kept = kept;
+    record_end(world, &world->holders,
+               record_lock(world, client, client->block, world->blocks[client->block].life,
+                           is_alone ? LINEAR_LOCK : LINEAR_SHARE),
+               1);
     note_lock(world, client);
     world->kept++;
     return true;
@@ -974,12 +1142,15 @@ static void give_back(struct world *world, struct world_client *client)
 {
     if (client->kept != SPACE_NO_KEPT && !world->is_calm &&
         space_producer_keep(&client->producer, client->kept)) {
+        record_end(world, &world->holders,
+                   record_lock(world, client, client->held, client->held_life, LINEAR_UNLOCK), 1);
         client->holds = false;
         return;
     }
     client->kept = SPACE_NO_KEPT;
     if (space_producer_say(&client->producer, SPACE_RECORD_UNLOCK, &client->mapped,
                            world->blocks[client->held].address)) {
+        client->unlock = record_lock(world, client, client->held, client->held_life, LINEAR_UNLOCK);
         client->holds = false;
     }
 }
@@ -1147,6 +1318,10 @@ static void note_answer(struct world *world, struct world_node *node, struct wor
     struct world_block *block = &world->blocks[client->block];
 
     client->state = CLIENT_IDLE;
+    record_answer(world, client, status,
+                  is_lock(client->kind)               ? 1
+                  : client->kind == SPACE_RECORD_READ ? bytes
+                                                      : value);
     claim(world, status != NIGH_OK || client->kind > SPACE_RECORD_SWAP || has_written(client),
           "what a thread asks passes what it wrote before");
     if (client->kind != SPACE_RECORD_ALLOC && client->kind != SPACE_RECORD_FLUSH &&
@@ -1186,9 +1361,7 @@ static void note_answer(struct world *world, struct world_node *node, struct wor
     case SPACE_RECORD_FREE: block->is_used = false; break;
     default:
         client->kept = space_producer_note_lock(&client->producer, &client->mapped, client->address,
-                                                client->kind == SPACE_RECORD_LOCK_WRITE ||
-                                                    client->kind == SPACE_RECORD_TRY_LOCK_WRITE,
-                                                value);
+                                                is_lock_alone(client->kind), value);
         note_lock(world, client);
         break;
     }

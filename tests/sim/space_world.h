@@ -7,6 +7,9 @@
  * After each event all is looked at: who may read a block has the same bytes as all others who may;
  * what changed is what somebody wants to write and has not written yet; so nobody ever reads what
  * was there before the last write.
+ *
+ * And what clients were told is a history (support/linear.h): of words, and of who held blocks. It
+ * is kept where all that a client is told stays.
  */
 #ifndef TESTS_SIM_SPACE_WORLD_H
 #define TESTS_SIM_SPACE_WORLD_H
@@ -17,6 +20,7 @@
 #include "base/random.h"
 #include "space/engine_internal.h"
 #include "space/windows.h"
+#include "support/linear.h"
 #include "unit/space_log_disk.h"
 
 #define WORLD_NODES   5u
@@ -72,18 +76,22 @@ struct world_client {
     uint64_t address; /* of that block, then */
     uint64_t value;   /* what it wants to write */
     uint64_t since;   /* event */
+    size_t op;        /* of its history; SIZE_MAX: of none */
     /* What it holds. */
     bool holds, is_alone;
     uint32_t held;
     uint64_t held_life; /* of that block */
     uint32_t kept;      /* of the producer's, or SPACE_NO_KEPT */
+    size_t unlock;      /* that is under way; SIZE_MAX: none */
     /* Writes that are not done: word, value, behind how many fences. */
     uint32_t pending;
     struct world_write {
         uint64_t ticket, value, address; /* of the block */
         uint32_t block, word, fence;
+        size_t op;
     } writes[LIMIT_SPACE_TAKEN * 4];
     uint32_t fences;
+    uint32_t failures; /* as its window says */
     /* Of those that are done what no flush was for yet. */
     uint32_t unflushed;
     struct world_write flush[64];
@@ -141,6 +149,9 @@ struct world {
     struct world_block blocks[WORLD_BLOCKS];
     uint32_t used;      /* blocks */
     const char *broken; /* what does not hold */
+    bool has_history;
+    struct linear_history history, holders; /* by events; of words, of who has blocks */
+    uint64_t judged;                        /* operations of both */
     /* What was seen. */
     uint64_t answers, failures, reads, hits, writes, atomics, locks, kept, breaks, crashes, losses;
     uint64_t backs, commits, images, fails;
@@ -156,6 +167,9 @@ bool world_run(struct world *world, uint64_t events);
 
 /* All that was begun ends, and all links are up; false: it does not. */
 bool world_calm(struct world *world);
+
+/* Whether what clients were told can have been; false: it cannot. */
+bool world_judge(struct world *world);
 
 /* What is there, for who looks why. */
 void world_print(const struct world *world);

@@ -3,6 +3,7 @@
 #include "support/linear.h"
 
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,6 +45,7 @@ size_t linear_begin(struct linear_history *history, struct linear_op op, uint64_
 void linear_end(struct linear_history *history, size_t number, uint64_t found, uint64_t now)
 {
     history->ops[number].found = found;
+    atomic_signal_fence(memory_order_release); /* who is killed here has found what it has ended */
     history->ops[number].ended = now;
 }
 
@@ -90,7 +92,7 @@ enum linear_step linear_register(const struct linear_op *op, uint64_t *state)
     }
     if (op->kind == LINEAR_ADD) {
         *state = was + op->given;
-    } else if (op->kind == LINEAR_SWAP && was == op->compare) {
+    } else if (op->kind == LINEAR_EXCHANGE || (op->kind == LINEAR_SWAP && was == op->compare)) {
         *state = op->given;
     }
     return *state == was ? LINEAR_LOOKS : LINEAR_CHANGES;
@@ -188,8 +190,8 @@ struct linear_result linear_check(const struct linear_op *ops, size_t count, lin
 
 #define SAID 24 /* before and after */
 
-static const char *const kinds[] = {"out",  "read", "write", "add",
-                                    "swap", "lock", "share", "unlock"};
+static const char *const kinds[] = {"out",      "read", "write", "add",   "swap",
+                                    "exchange", "lock", "share", "unlock"};
 
 static void say_op(FILE *to, const struct linear_op *op, bool is_stuck)
 {

@@ -29,10 +29,11 @@ enum linear_kind {
     LINEAR_OUT, /* was taken out: it did nothing, and nothing is known from it */
 
     /* linear_register */
-    LINEAR_READ,  /* found */
-    LINEAR_WRITE, /* given */
-    LINEAR_ADD,   /* given is added; found: what was there before */
-    LINEAR_SWAP,  /* given is put where compare is; found: what was there before */
+    LINEAR_READ,     /* found */
+    LINEAR_WRITE,    /* given */
+    LINEAR_ADD,      /* given is added; found: what was there before */
+    LINEAR_SWAP,     /* given is put where compare is; found: what was there before */
+    LINEAR_EXCHANGE, /* given is put, whatever is there; found: that */
 
     /* linear_lock; given: whose, below 32. found: 1, or 0 where it was refused */
     LINEAR_LOCK,

@@ -325,7 +325,8 @@ static void string_events(struct search *search)
  * if what it wrote is found, or compared with, by anybody. */
 static bool matters(const struct search *search, const struct linear_op *op)
 {
-    bool matters = op->kind != LINEAR_WRITE && op->kind != LINEAR_SWAP;
+    bool matters =
+        op->kind != LINEAR_WRITE && op->kind != LINEAR_SWAP && op->kind != LINEAR_EXCHANGE;
 
     for (uint32_t n = 0; n < search->count && !matters; n++) {
         const struct linear_op *other = search->ops[n];

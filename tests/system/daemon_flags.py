@@ -387,6 +387,20 @@ def test_spill_directories_that_do_not_do(folder, good):
     assert node.stop()[0] == 0
 
 
+@in_folder
+def test_log_directories_that_do_not_do(folder, good):
+    path = os.path.join(folder, "file")
+    with open(path, "w", encoding="utf-8") as file:
+        file.write("x")
+    good += ["--space-memory", "16M"]
+    expect(FAILED, [path, "Not a directory", "--log-dir"], *good, "--log-dir", path)
+    expect(FAILED, ["No such file", "--log-dir"], *good, "--log-dir", folder + "/missing/logs")
+    logs = os.path.join(folder, "logs")
+    node = Node("--space-memory", "16M", "--log-dir", logs)
+    expect(IN_USE, ["rank 0", logs, "--log-dir"], *good, "--log-dir", logs)
+    assert node.stop()[0] == 0
+
+
 def as_nobody():
     os.setgroups([])
     os.setgid(4321)
@@ -411,6 +425,10 @@ def test_no_permission(folder, good):
         os.chmod(os.path.dirname(node.path), 0o777)
         expect(PERMISSION, ["another user"], "--memory", "32M", "--socket", node.path, preexec_fn=as_nobody)
         assert node.stop()[0] == 0
+        logs = os.path.join(folder, "logs")
+        os.mkdir(logs, 0o755)
+        expect(PERMISSION, [logs, "Permission denied", "--log-dir"], *good, "--space-memory", "16M", "--log-dir", logs,
+               preexec_fn=as_nobody)
         secret = os.path.join(folder, "secret.ini")
         with open(secret, "w", encoding="utf-8") as file:
             file.write("[node]\n")

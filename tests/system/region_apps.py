@@ -2,8 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of examples/ whose data lie in regions, at three nodes: each computes the same as one process alone, which it looks at
 itself. No figure is looked at. Where there are RDMA hosts (tools/rdma-guest) each node is at one."""
+import array
+import collections
+import itertools
 import json
 import os
+import random
 import re
 import subprocess
 import sys
@@ -19,6 +23,9 @@ RUN_S, PROGRAM_WAITS_S = 120 * PATIENCE, 60
 BUILD, SOURCE = os.environ["NIGH_BUILD"], os.environ["NIGH_SOURCE"]
 HOSTS = os.environ.get("RDMA_GUEST_HOSTS")
 PLACE = {"NIGH_HOSTS": HOSTS, "NIGH_NODE_FLAGS": "--fabric verbs"} if HOSTS else {}
+# Of a graph whose vertices have as many edges as those of real ones; in an emulated machine, a smaller one.
+GRAPH_VERTICES, GRAPH_EDGES = (20000, 300000) if HOSTS else (200000, 3000000)
+GRAPH_PART, GRAPH_PARTS = 6, 3  # of the bits of a vertex, one draw has so many
 BARE = {name: value for name, value in os.environ.items() if name != "NIGH_SOCKETS"}
 
 
@@ -83,6 +90,44 @@ def test_ranks_of_a_file():
         assert code == FAILED and "a line is not of two vertices" in said, (line, code, said)
     code, _, said = run([program("region_rank"), "--graph", "/", "/nowhere"])
     assert code == FAILED and "directory" in said, (code, said)
+
+
+def draws(shift):
+    """What R-MAT (Chakrabarti, Zhan, Faloutsos, 2004) draws of a few bits of the two vertices of an edge, 32 bits apart, by a number
+    of 16 bits; so often that rounding takes from the most frequent."""
+    drawn = [(0, 1.0)]
+    for _ in range(GRAPH_PART):
+        drawn = [(2 * bits + more, share * part) for bits, share in drawn
+                 for more, part in ((0, 0.57), (1, 0.19), (1 << 32, 0.19), (1 << 32 | 1, 0.05))]
+    table = [bits << shift for bits, share in drawn for _ in range(max(1, round(share * 65536)))]
+    assert len(table) >= 65536 and table[len(table) - 65536] == 0
+    return table[-65536:]
+
+
+def write_graph(file):
+    """A few vertices have most of the edges. The largest vertex, and the edges to the one that has most."""
+    parts = [map(draws(n * GRAPH_PART).__getitem__, array.array("H", random.Random(n).randbytes(2 * GRAPH_EDGES)))
+             for n in range(GRAPH_PARTS)]
+    most, to = 0, collections.Counter()
+    edges = map(sum, zip(*parts))
+    while some := [((edge >> 32) % GRAPH_VERTICES, (edge & 0xFFFFFFFF) % GRAPH_VERTICES) for edge in itertools.islice(edges, 100000)]:
+        file.write("".join(["%d %d\n" % edge for edge in some]))
+        most = max(most, *map(max, some))
+        to.update([other for _, other in some])
+    file.flush()
+    return most, max(to.values())
+
+
+def test_ranks_of_a_large_file():
+    with tempfile.NamedTemporaryFile("w") as file:
+        begun = time.monotonic()
+        most, edges = write_graph(file)
+        made = time.monotonic()
+        found = at_three_nodes("region_rank", "--graph", file.name)
+    print(f"# {edges} edges to one; made in {made - begun:.1f} s, ranked in {time.monotonic() - made:.1f} s:", found, flush=True)
+    assert (found["vertices"], found["edges"]) == (most + 1, GRAPH_EDGES) and most > GRAPH_VERTICES * 0.9, found
+    assert edges > 100 * GRAPH_EDGES / GRAPH_VERTICES, "no vertex of a real graph's kind"
+    assert found["nodes"] == 3 and found["difference"] <= 1e-9 and found["digest"] == found["alone_digest"], found
 
 
 def test_ranks_refuse_wrong_words():

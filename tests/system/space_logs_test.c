@@ -7,12 +7,15 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,7 +75,8 @@ static void start_node(struct world *world, uint32_t n, bool again)
     }
 }
 
-static void begin_world(struct world *world, uint32_t without)
+/* All but its nodes. */
+static void name_world(struct world *world, uint32_t without)
 {
     size_t length = 0;
 
@@ -94,12 +98,22 @@ static void begin_world(struct world *world, uint32_t without)
         support_path(world->logs[n], sizeof world->logs[n], name);
         snprintf(world->rank[n], sizeof world->rank[n], "%u", n);
     }
+}
+
+static void start_world(struct world *world)
+{
     for (uint32_t n = 0; n < NODES; n++) {
         start_node(world, n, false);
     }
     for (uint32_t n = 0; n < NODES; n++) {
         world->client[n] = attach(world, n);
     }
+}
+
+static void begin_world(struct world *world, uint32_t without)
+{
+    name_world(world, without);
+    start_world(world);
 }
 
 static void end_world(struct world *world)
@@ -338,6 +352,20 @@ static void what_was_flushed_is_there_and_away_until_then(void **state)
 
 /* ---- all of them ---------------------------------------------------------- */
 
+static void kill_all_and_start(struct world *world)
+{
+    for (uint32_t n = 0; n < NODES; n++) {
+        if (node_fixture_lives(&world->node[n])) {
+            kill_node(world, n);
+        }
+        nigh_client_close(world->client[n]);
+        world->client[n] = NULL;
+    }
+    for (uint32_t n = 0; n < NODES; n++) {
+        start_again(world, n);
+    }
+}
+
 static void a_cluster_that_was_killed_has_its_spaces(void **state)
 {
     struct world world;
@@ -353,14 +381,7 @@ static void a_cluster_that_was_killed_has_its_spaces(void **state)
         value = 100 + n;
         write_all(&world, (n + 1) % NODES, spaces[(n + 1) % NODES], words[n], &value, sizeof value);
     }
-    for (uint32_t n = 0; n < NODES; n++) {
-        kill_node(&world, n);
-        nigh_client_close(world.client[n]);
-        world.client[n] = NULL;
-    }
-    for (uint32_t n = 0; n < NODES; n++) {
-        start_again(&world, n);
-    }
+    kill_all_and_start(&world);
     for (uint32_t n = 0; n < NODES; n++) {
         open_again(&world, n, "logs", &spaces[n]);
     }
@@ -429,6 +450,365 @@ static void all_nodes_need_a_directory(void **state)
     spec.durability = NIGH_SPACE_DURABLE_NONE;
     claim(world.client[1], nigh_space_create(world.client[1], &spec, WAIT_US, &space));
     assert_int_equal(logs_of(&world, 0), 0);
+    end_world(&world);
+}
+
+/* ---- what is deleted while a node is out ---------------------------------- */
+
+/* Of the one space: the name of its directory. False: there is none, or there are several. */
+static bool log_of(const struct world *world, uint32_t n, char name[17])
+{
+    char path[128];
+    struct dirent *entry;
+    DIR *folder;
+
+    if (logs_of(world, n) != 1) {
+        return false;
+    }
+    (void)snprintf(path, sizeof path, "%s/rank-%u", world->logs[n], n);
+    folder = opendir(path);
+    while (folder != NULL && (entry = readdir(folder)) != NULL) {
+        if (strlen(entry->d_name) == 16) {
+            memcpy(name, entry->d_name, 17);
+        }
+    }
+    (void)closedir(folder);
+    return true;
+}
+
+static bool have_the_same_log(const struct world *world, uint32_t one, uint32_t other)
+{
+    char name[2][17] = {"", ""};
+
+    return log_of(world, one, name[0]) && log_of(world, other, name[1]) &&
+           strcmp(name[0], name[1]) == 0;
+}
+
+/* Who is asked may be who is gone, as long as that is not known. */
+static void delete_without(const struct world *world, uint32_t n)
+{
+    nigh_status status = NIGH_OK;
+
+    assert_true(SUPPORT_WAIT(
+        (status = nigh_space_delete(world->client[n], "logs", WAIT_US)) != NIGH_PEER_LOST, 30000));
+    assert_true(status == NIGH_OK || status == NIGH_NOT_FOUND);
+}
+
+static void create_without(struct world *world, uint32_t n, nigh_space **space)
+{
+    nigh_space_spec spec = {.struct_size = sizeof spec,
+                            .name = "logs",
+                            .home_size = MIB,
+                            .durability = NIGH_SPACE_DURABLE_SYNC};
+
+    assert_true(
+        SUPPORT_WAIT(nigh_space_create(world->client[n], &spec, WAIT_US, space) == NIGH_OK, 30000));
+}
+
+/* A node that comes back with the log of a space that is deleted has it removed, and does not bring
+ * the space back: whether another is called so now, and though nobody was there all the time. */
+static void what_was_deleted_meanwhile_does_not_come_back(void **state)
+{
+    struct world world;
+    nigh_space *spaces[NODES], *none = NULL;
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "logs", NIGH_SPACE_DURABLE_SYNC, spaces);
+    kill_node(&world, 2);
+    delete_without(&world, 1);
+    create_without(&world, 0, &spaces[0]);
+    assert_false(have_the_same_log(&world, 0, 2));
+    start_again(&world, 2);
+    assert_true(SUPPORT_WAIT(have_the_same_log(&world, 0, 2), 30000));
+    open_again(&world, 2, "logs", &spaces[2]);
+    kill_node(&world, 2);
+    delete_without(&world, 0);
+    assert_true(SUPPORT_WAIT(logs_of(&world, 0) == 0 && logs_of(&world, 1) == 0, 30000));
+    assert_int_equal(logs_of(&world, 2), 1);
+    kill_all_and_start(&world);
+    assert_true(SUPPORT_WAIT(logs_of(&world, 2) == 0, 30000));
+    for (uint32_t n = 0; n < NODES; n++) {
+        assert_int_equal(nigh_space_open(world.client[n], "logs", NIGH_SPACE_ALL, WAIT_US, &none),
+                         NIGH_NOT_FOUND);
+        assert_int_equal(logs_of(&world, n), 0);
+    }
+    end_world(&world);
+}
+
+/* ---- disks that fail ------------------------------------------------------ */
+
+#define DISK_BYTES "24m"
+#define PIECE      4096u
+#define PIECES     224u /* of a home of a MiB */
+#define ROUNDS     64u
+
+/* A disk of its own for one node's logs. False: nothing can be mounted here. */
+static bool mount_disk(const char *directory)
+{
+    assert_int_equal(mkdir(directory, 0700), 0);
+    if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("nigh-test", directory, "tmpfs", 0, "size=" DISK_BYTES) != 0) {
+        print_message("nothing can be mounted here: the full disk is left out\n");
+        return false;
+    }
+    return true;
+}
+
+static void filler_path(const struct world *world, uint32_t n, char path[140])
+{
+    (void)snprintf(path, 140, "%s/filler", world->logs[n]);
+}
+
+static void fill_disk(const struct world *world, uint32_t n)
+{
+    static const char bytes[65536];
+    char path[140];
+    int fd;
+
+    filler_path(world, n, path);
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    for (size_t size = sizeof bytes; size >= 512; size /= 2) {
+        while (write(fd, bytes, size) == (ssize_t)size) {
+        }
+    }
+    close(fd);
+}
+
+static void empty_disk(const struct world *world, uint32_t n)
+{
+    char path[140];
+
+    filler_path(world, n, path);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* Pieces of one home that its node writes again and again, until it cannot; what was told. */
+struct pieces {
+    nigh_space_address at;
+    uint64_t told[PIECES];
+};
+
+static nigh_status write_piece(nigh_space *space, nigh_space_address at, uint64_t value)
+{
+    uint64_t words[PIECE / sizeof(uint64_t)];
+    nigh_status status;
+
+    for (uint32_t n = 0; n < PIECE / sizeof(uint64_t); n++) {
+        words[n] = value;
+    }
+    status = nigh_space_write(space, at, words, PIECE, WAIT_US);
+    return status == NIGH_OK ? nigh_space_flush(space, WAIT_US, NULL) : status;
+}
+
+static nigh_status write_until_it_fails(nigh_space *space, struct pieces *pieces)
+{
+    for (uint32_t n = 0; n < ROUNDS * PIECES; n++) {
+        uint32_t piece = n % PIECES;
+        nigh_status status =
+            write_piece(space, pieces->at + piece * PIECE, pieces->told[piece] + 1);
+
+        if (status != NIGH_OK) {
+            return status;
+        }
+        pieces->told[piece]++;
+    }
+    return NIGH_OK;
+}
+
+/* One that was under way may be done. */
+static void check_pieces(nigh_space *space, const struct pieces *pieces)
+{
+    for (uint32_t n = 0; n < PIECES; n++) {
+        uint64_t value = get_at_last(space, pieces->at + n * PIECE);
+
+        if (value != pieces->told[n] && value != pieces->told[n] + 1) {
+            fail_msg("piece %u is %llu, and %llu was told", n, (unsigned long long)value,
+                     (unsigned long long)pieces->told[n]);
+        }
+    }
+}
+
+static bool says(const struct world *world, uint32_t n, const char *words)
+{
+    char path[128], line[1024];
+    bool is_said = false;
+    FILE *log;
+
+    (void)snprintf(path, sizeof path, "%s.log", world->node[n].socket);
+    log = fopen(path, "r");
+    assert_non_null(log);
+    while (!is_said && fgets(line, sizeof line, log) != NULL) {
+        is_said = strstr(line, words) != NULL;
+    }
+    (void)fclose(log);
+    return is_said;
+}
+
+/* A disk has no room, or is none: nobody's space is made, and it is said why. */
+static void claim_no_new_log(struct world *world)
+{
+    nigh_space_spec spec = {.struct_size = sizeof spec,
+                            .name = "more",
+                            .home_size = MIB,
+                            .durability = NIGH_SPACE_DURABLE_SYNC};
+    nigh_space *space = NULL;
+    char why[256];
+
+    for (uint32_t n = 0; n < NODES; n++) {
+        nigh_status status = NIGH_OK;
+
+        /* Of links that were broken some may not be there yet. */
+        (void)SUPPORT_WAIT((status = nigh_space_create(world->client[n], &spec, WAIT_US, &space)) ==
+                               NIGH_DISK,
+                           30000);
+        assert_int_equal(status, NIGH_DISK);
+        nigh_client_error(world->client[n], why, sizeof why);
+        assert_non_null(strstr(why, "--log-dir"));
+    }
+}
+
+/* Node 2 has left the space: it goes on, and so do the others with all else. */
+static void claim_left(struct world *world, nigh_space *spaces[NODES], nigh_space_address other,
+                       nigh_space_address own)
+{
+    nigh_space *space = NULL;
+    uint64_t value = 91;
+    nigh_status status = NIGH_OK;
+    char why[256];
+
+    assert_true(SUPPORT_WAIT(says(world, 2, "the log of a space failed"), 30000));
+    assert_true(node_fixture_lives(&world->node[2]));
+    write_all(world, 0, spaces[0], other, &value, sizeof value);
+    assert_int_equal(get(world, 1, spaces[1], other), 91);
+    assert_true(SUPPORT_WAIT(
+        nigh_space_read(spaces[0], own, &value, sizeof value, WAIT_US) == NIGH_PEER_LOST, 30000));
+    assert_true(SUPPORT_WAIT((status = nigh_space_open(world->client[2], "logs", NIGH_SPACE_ALL,
+                                                       WAIT_US, &space)) == NIGH_DISK,
+                             30000));
+    nigh_client_error(world->client[2], why, sizeof why);
+    assert_non_null(strstr(why, "--log-dir"));
+    assert_true(SUPPORT_WAIT(logs_of(world, 0) == 1, 30000));
+    assert_true(SUPPORT_WAIT(logs_of(world, 1) == 1, 30000));
+    /* What needs no log. */
+    space = create(world->client[2], "without", NIGH_SPACE_DURABLE_NONE);
+    other = alloc_at(world, 2, space, 512, 2);
+    value = 92;
+    write_all(world, 2, space, other, &value, sizeof value);
+    assert_int_equal(get(world, 2, space, other), 92);
+    nigh_space_close(space);
+    claim(world->client[2], nigh_space_delete(world->client[2], "without", WAIT_US));
+}
+
+static void a_full_disk_costs_no_more_than_that_node(void **state)
+{
+    struct world world;
+    struct pieces pieces = {0};
+    nigh_space *spaces[NODES];
+    nigh_space_address other;
+
+    (void)state;
+    name_world(&world, NODES);
+    if (!mount_disk(world.logs[2])) {
+        return;
+    }
+    start_world(&world);
+    open_all(&world, "logs", NIGH_SPACE_DURABLE_SYNC, spaces);
+    other = alloc_at(&world, 0, spaces[0], 512, 1);
+    pieces.at = alloc_at(&world, 2, spaces[2], PIECES * PIECE, 2);
+    fill_disk(&world, 2);
+    /* Of the log there is room is taken: that goes on. */
+    claim_no_new_log(&world);
+    claim(world.client[2], write_piece(spaces[2], pieces.at, 0));
+    assert_true(SUPPORT_WAIT(logs_of(&world, 2) == 1, 30000));
+    /* An image has none. */
+    assert_int_equal(write_until_it_fails(spaces[2], &pieces), NIGH_DISK);
+    claim_left(&world, spaces, other, pieces.at);
+    /* With room it has again what was told. */
+    empty_disk(&world, 2);
+    node_fixture_stop(&world.node[2]);
+    start_again(&world, 2);
+    open_again(&world, 2, "logs", &spaces[2]);
+    check_pieces(spaces[2], &pieces);
+    check_pieces(spaces[0], &pieces);
+    end_world(&world);
+    assert_int_equal(umount2(world.logs[2], MNT_DETACH), 0);
+}
+
+/* A node whose disk failed has left the space: with that its log goes, too. */
+static void what_a_node_has_left_goes_with_the_space(void **state)
+{
+    struct world world;
+    struct pieces pieces = {0};
+    nigh_space *spaces[NODES];
+    nigh_space_address other;
+    char name[17], path[160];
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "logs", NIGH_SPACE_DURABLE_SYNC, spaces);
+    other = alloc_at(&world, 0, spaces[0], 512, 1);
+    pieces.at = alloc_at(&world, 2, spaces[2], PIECES * PIECE, 2);
+    assert_true(log_of(&world, 2, name));
+    (void)snprintf(path, sizeof path, "%s/rank-2/%s/image.new", world.logs[2], name);
+    assert_int_equal(mkdir(path, 0700), 0); /* where a file is to be */
+    assert_int_equal(write_until_it_fails(spaces[2], &pieces), NIGH_DISK);
+    assert_int_equal(rmdir(path), 0);
+    claim_left(&world, spaces, other, pieces.at);
+    assert_int_equal(logs_of(&world, 2), 1);
+    claim(world.client[1], nigh_space_delete(world.client[1], "logs", WAIT_US));
+    for (uint32_t n = 0; n < NODES; n++) {
+        assert_true(SUPPORT_WAIT(logs_of(&world, n) == 0, 30000));
+    }
+    end_world(&world);
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+    (void)st;
+    (void)type;
+    (void)ftw;
+    return remove(path);
+}
+
+/* Nothing is durable there from then on, and nobody is told that something was. */
+static void a_directory_that_is_removed_costs_no_more_than_that_node(void **state)
+{
+    struct world world;
+    nigh_space *spaces[NODES];
+    nigh_space_address other, own, others, before;
+    uint64_t value = 95;
+    nigh_status status = NIGH_OK;
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "logs", NIGH_SPACE_DURABLE_SYNC, spaces);
+    other = alloc_at(&world, 0, spaces[0], 512, 1);
+    own = alloc_at(&world, 2, spaces[2], PIECE, 2);
+    others = alloc_at(&world, 2, spaces[2], PIECE, 0);
+    claim(world.client[2], write_piece(spaces[2], own, 95));
+    claim(world.client[2], write_piece(spaces[2], others, 96));
+    assert_int_equal(nftw(world.logs[2], remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+    assert_int_equal(write_piece(spaces[2], own, 97), NIGH_DISK);
+    claim_left(&world, spaces, other, own);
+    claim_no_new_log(&world);
+    assert_int_equal(nigh_space_read(spaces[0], others, &value, sizeof value, WAIT_US), NIGH_BUSY);
+    /* It is there again, without it: what it alone had is lost, and said to be. */
+    node_fixture_stop(&world.node[2]);
+    start_again(&world, 2);
+    open_again(&world, 2, "logs", &spaces[2]);
+    assert_true(SUPPORT_WAIT((status = nigh_space_read(spaces[0], others, &value, sizeof value,
+                                                       WAIT_US)) == NIGH_PEER_LOST,
+                             30000));
+    before = own;
+    own = alloc_at(&world, 2, spaces[2], 512, 2);
+    assert_int_equal(nigh_space_read(spaces[0], before, &value, sizeof value, WAIT_US),
+                     NIGH_PEER_LOST);
+    value = 98;
+    write_all(&world, 2, spaces[2], own, &value, sizeof value);
+    assert_int_equal(get_at_last(spaces[1], own), 98);
+    assert_int_equal(get_at_last(spaces[2], other), 91);
     end_world(&world);
 }
 
@@ -511,6 +891,10 @@ int main(void)
         cmocka_unit_test(a_cluster_that_was_killed_has_its_spaces),
         cmocka_unit_test(what_is_deleted_has_no_log),
         cmocka_unit_test(all_nodes_need_a_directory),
+        cmocka_unit_test(what_was_deleted_meanwhile_does_not_come_back),
+        cmocka_unit_test(a_full_disk_costs_no_more_than_that_node),
+        cmocka_unit_test(what_a_node_has_left_goes_with_the_space),
+        cmocka_unit_test(a_directory_that_is_removed_costs_no_more_than_that_node),
         cmocka_unit_test(an_old_log_that_is_put_back_is_refused),
     };
 

@@ -29,6 +29,10 @@
         .begun = (from), .ended = (to), .kind = LINEAR_SWAP, .given = (value), .compare = (was), \
         .found = (old)                                                                           \
     }
+#define EXCHANGE(from, to, value, old)                                                            \
+    {                                                                                             \
+        .begun = (from), .ended = (to), .kind = LINEAR_EXCHANGE, .given = (value), .found = (old) \
+    }
 #define HOLD(from, to, which, whose, got)                                                 \
     {                                                                                     \
         .begun = (from), .ended = (to), .kind = (which), .given = (whose), .found = (got) \
@@ -66,6 +70,7 @@ static void what_can_have_happened_is_taken(void **state)
     YES(linear_register, ADD(1, 5, 1, 1), ADD(2, 6, 1, 0), READ(7, 8, 2));
     YES(linear_register, SWAP(1, 2, 0, 7, 0), SWAP(3, 4, 0, 8, 7), READ(5, 6, 7));
     YES(linear_register, SWAP(1, 9, 0, 7, 0), SWAP(2, 8, 0, 8, 7), ADD(10, 11, 1, 7));
+    YES(linear_register, EXCHANGE(1, 9, 7, 8), EXCHANGE(2, 8, 8, 0), READ(10, 11, 7));
 }
 
 static void what_has_no_end_happened_or_not(void **state)
@@ -126,6 +131,9 @@ static void planted_violations_are_refused(void **state)
     NO(linear_register, SWAP(1, 5, 0, 7, 0), SWAP(2, 6, 0, 8, 0));
     NO(linear_register, SWAP(1, 2, 0, 7, 0), READ(3, 4, 0));
     NO(linear_register, SWAP(1, 2, 3, 7, 0), READ(3, 4, 7));
+    /* Of two exchanges one has what the other put; and it stays. */
+    NO(linear_register, EXCHANGE(1, 5, 7, 0), EXCHANGE(2, 6, 8, 0));
+    NO(linear_register, EXCHANGE(1, 2, 7, 0), READ(3, 4, 0));
 }
 
 static void what_has_no_end_is_no_excuse(void **state)
@@ -138,6 +146,7 @@ static void what_has_no_end_is_no_excuse(void **state)
     NO(linear_register, ADD(1, N, 1, 0), READ(2, 3, 1), READ(4, 5, 2));
     NO(linear_register, ADD(5, N, 1, 0), ADD(1, 2, 1, 0), ADD(3, 4, 1, 2));
     NO(linear_register, SWAP(1, N, 3, 4, 0), READ(2, 3, 4));
+    NO(linear_register, EXCHANGE(1, N, 4, 0), READ(2, 3, 4), WRITE(4, 5, 6), READ(6, 7, 4));
 }
 
 static void a_lock_is_one_holders(void **state)
@@ -210,7 +219,8 @@ static void do_it(struct linear_history *history, struct doing *doing, uint64_t 
 
     doing->found = *word;
     doing->is_done = true;
-    if (op->kind == LINEAR_WRITE || (op->kind == LINEAR_SWAP && op->compare == *word)) {
+    if (op->kind == LINEAR_WRITE || op->kind == LINEAR_EXCHANGE ||
+        (op->kind == LINEAR_SWAP && op->compare == *word)) {
         *word = op->given;
     } else if (op->kind == LINEAR_ADD) {
         *word += op->given;
@@ -229,7 +239,7 @@ static void make_true(struct linear_history *history, size_t count, uint32_t thr
     for (uint64_t time = 1; over < count; time++) {
         struct doing *one = &doing[(support_random(random) >> 20) % threads];
         uint64_t r = support_random(random) >> 16;
-        struct linear_op op = {.kind = LINEAR_READ + r % 4, .given = 1 + r / 16 % values};
+        struct linear_op op = {.kind = LINEAR_READ + r % 5, .given = 1 + r / 16 % values};
 
         op.compare = r >> 40 & 1 ? word : r / 16 % values;
         if (!one->is_begun && history->count < count) {
@@ -312,10 +322,10 @@ static bool is_order(const struct linear_op *ops, const uint32_t *order, uint32_
         if (op->kind != LINEAR_WRITE && op->ended != LINEAR_NEVER && op->found != value) {
             return false;
         }
-        value = op->kind == LINEAR_WRITE                          ? op->given
-                : op->kind == LINEAR_ADD                          ? value + op->given
-                : op->kind == LINEAR_SWAP && value == op->compare ? op->given
-                                                                  : value;
+        value = op->kind == LINEAR_WRITE || op->kind == LINEAR_EXCHANGE ? op->given
+                : op->kind == LINEAR_ADD                                ? value + op->given
+                : op->kind == LINEAR_SWAP && value == op->compare       ? op->given
+                                                                        : value;
     }
     return true;
 }

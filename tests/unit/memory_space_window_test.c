@@ -426,6 +426,58 @@ static void test_a_record_that_lies_is_found_out(void **state)
     assert_int_equal(take(&record), SPACE_WINDOW_TAKEN);
 }
 
+/* What is looked at before it is taken is as little believed; a row is of WRITEs alone, and there
+ * is none while something that was taken waits. */
+static void test_a_row_is_of_writes_that_are_there(void **state)
+{
+    struct space_write write;
+    struct space_record record;
+    uint8_t bytes[24];
+
+    (void)state;
+    for (uint32_t kind = 0; kind < 256; kind++) {
+        for (uint32_t length = 0; length < 65536; length += length < 20 ? 1 : 4067) {
+            bool may =
+                kind == SPACE_RECORD_WRITE && length > 0 && length <= LIMIT_SPACE_BLOCK_BYTES;
+
+            space_consumer_init(&consumer, window);
+            shared_store_relaxed(&window->ring[0], space_word_of(kind, 0, (uint16_t)length, 1));
+            shared_store_relaxed(&window->tail.value, LIMIT_SPACE_RING_BYTES);
+            if (space_consumer_peek(&consumer, &write) != may)
+                fail_msg("kind %u, length %u", kind, length);
+        }
+    }
+    space_consumer_init(&consumer, window);
+    shared_store_relaxed(&window->ring[0], space_word_of(SPACE_RECORD_WRITE, 0, 100, 1));
+    shared_store_relaxed(&window->tail.value, 112); /* its end is behind that */
+    assert_false(space_consumer_peek(&consumer, &write));
+    space_consumer_init(&consumer, window);
+    shared_store_relaxed(&window->tail.value, LIMIT_SPACE_RING_BYTES + 16);
+    assert_false(space_consumer_peek(&consumer, &write));
+    shared_store_relaxed(&window->tail.value, 8);
+    assert_false(space_consumer_peek(&consumer, &write));
+    space_consumer_init(&consumer, window);
+    shared_store_relaxed(&window->tail.value, 0);
+    assert_true(put(0, 20, 1));
+    assert_true(put(0, 8, 2));
+    assert_true(put(0, 8, 3));
+    assert_true(space_consumer_peek(&consumer, &write));
+    space_consumer_peek_bytes(&consumer, &write, bytes);
+    assert_int_equal(bytes[19], 1);
+    space_consumer_pass(&consumer, &write);
+    assert_int_equal(take(&record), SPACE_WINDOW_TAKEN);
+    assert_int_equal(record.at, 48);
+    assert_false(space_consumer_peek(&consumer, &write));
+    space_consumer_done(&consumer, record.number);
+    assert_int_equal(shared_load_relaxed(&window->head.value), 48 + 32);
+    assert_true(space_consumer_peek(&consumer, &write));
+    assert_int_equal(write.at, 48 + 32);
+    space_consumer_pass(&consumer, &write);
+    space_consumer_tell(&consumer);
+    assert_true(space_producer_is_empty(&producer));
+    assert_false(space_consumer_peek(&consumer, &write));
+}
+
 static void test_what_lies_over_an_end_does_not_fit(void **state)
 {
     struct space_record record = {.kind = SPACE_RECORD_WRITE, .length = 8};
@@ -514,6 +566,7 @@ int main(void)
         TEST(test_hints_are_the_last_ones),
         TEST(test_a_tail_that_lies_is_found_out),
         TEST(test_a_record_that_lies_is_found_out),
+        TEST(test_a_row_is_of_writes_that_are_there),
         TEST(test_what_lies_over_an_end_does_not_fit),
         TEST(test_the_lane_does_not_read_its_own_words),
         TEST(test_a_head_that_cannot_be_is_not_followed),

@@ -9,6 +9,9 @@
  * And in some worlds a chunk is a word that several nodes write, read, add to and swap, while it
  * moves: what they found can have been, one after the other (support/linear.h). There what breaks
  * off with a link, or with its node, may have come to pass, and may do so later.
+ *
+ * In others who was given a lock when, and let go, can have been so of a lock; who dies with one
+ * lets go at any time from then on, or never.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,6 +94,7 @@ struct held {
     uint32_t node, name;
     enum region_lock_mode mode;
     struct region_version birth;
+    size_t recorded;
 };
 
 /* One who takes part in a barrier. */
@@ -158,8 +162,8 @@ static struct {
     uint32_t last_incarnation;
     struct region_set views[VIEWS]; /* by epoch */
 
-    bool has_words;
-    struct linear_history history;
+    bool has_words, has_locks;
+    struct linear_history history; /* of these */
     uint64_t time, last_value;
     struct late late[LATE];
     uint32_t late_count;
@@ -171,6 +175,7 @@ static struct {
         broken;
     uint32_t words, open_words, late; /* ended; without a known end; landed behind it */
     uint32_t unopened;                /* chunks that were closed before they had opened */
+    uint32_t given_up, widowed;       /* waited in vain; were had by a node that died */
 } seen;
 
 /* ---- memory --------------------------------------------------------------- */
@@ -397,19 +402,42 @@ static struct held *held_of(struct regions_hold *hold)
     return container_of(hold, struct held, hold);
 }
 
-/* Nobody who lives has it, too, in a way that does not suit. */
-static void locked(void *context, struct regions_hold *hold, nigh_status status)
+/* Each region of a name has its own. */
+static uint64_t lock_word(const struct held *held)
 {
-    struct held *held = held_of(hold);
+    return hash_u64(hash_u64(hash_u64(held->birth.epoch) ^ held->birth.incarnation) ^
+                    held->birth.counter) ^
+           held->name;
+}
 
-    (void)context;
-    assert_true(held->is_used);
-    if (status != NIGH_OK) {
-        held->is_used = false;
-        return;
+static size_t record_lock(const struct held *held, enum linear_kind kind)
+{
+    struct linear_op op = {.word = lock_word(held),
+                           .given = (uint64_t)(held - world.holds),
+                           .kind = kind,
+                           .who = held->node};
+    size_t number = linear_begin(&world.history, op, ++world.time);
+
+    assert_true(number != SIZE_MAX);
+    return number;
+}
+
+/* It neither waits nor has it any more; it had it until now. */
+static void record_lost(const struct held *held)
+{
+    if (world.history.ops[held->recorded].ended == LINEAR_NEVER) {
+        linear_cancel(&world.history, held->recorded);
+        seen.given_up++;
+    } else if (held->has) {
+        size_t number = record_lock(held, LINEAR_UNLOCK);
+
+        linear_end(&world.history, number, 1, ++world.time);
     }
-    held->has = true;
-    seen.locked++;
+}
+
+/* Nobody who lives has it, too, in a way that does not suit. */
+static void nobody_else_has(const struct held *held)
+{
     for (uint32_t n = 0; n < HOLDS; n++) {
         const struct held *other = &world.holds[n];
 
@@ -417,6 +445,29 @@ static void locked(void *context, struct regions_hold *hold, nigh_status status)
             region_version_equal(&other->birth, &held->birth)) {
             assert_true(region_lock_suits(other->mode, held->mode));
         }
+    }
+}
+
+/* Where there is a history that is what says whether it could be had. */
+static void locked(void *context, struct regions_hold *hold, nigh_status status)
+{
+    struct held *held = held_of(hold);
+
+    (void)context;
+    assert_true(held->is_used);
+    if (status != NIGH_OK) {
+        if (world.has_locks) {
+            record_lost(held);
+        }
+        held->is_used = false;
+        return;
+    }
+    held->has = true;
+    seen.locked++;
+    if (world.has_locks) {
+        linear_end(&world.history, held->recorded, 1, ++world.time);
+    } else {
+        nobody_else_has(held);
     }
 }
 
@@ -822,17 +873,36 @@ static void lock_one(uint32_t self, uint32_t name)
     *held = (struct held){.is_used = true, .node = self, .name = name};
     held->mode = one_in(2) ? REGION_LOCK_SHARED : REGION_LOCK_EXCLUSIVE;
     held->birth = descriptor->birth;
+    if (world.has_locks) {
+        held->recorded =
+            record_lock(held, held->mode == REGION_LOCK_SHARED ? LINEAR_SHARE : LINEAR_LOCK);
+    }
     lacks_memory = world.is_scarce;
     status = regions_lock(region, &held->birth, 5, held->mode, &held->hold);
     lacks_memory = false;
+    if (status != NIGH_OK && world.has_locks) {
+        record_lost(held);
+    }
     held->is_used = held->is_used && status == NIGH_OK;
 }
 
+/* Within, another may be given what this one had. */
 static void unlock_one(struct held *held)
 {
-    if (held->is_used) {
-        held->is_used = false;
-        regions_unlock(&held->hold, held->has && held->mode == REGION_LOCK_EXCLUSIVE && one_in(4));
+    size_t number = SIZE_MAX;
+
+    if (!held->is_used) {
+        return;
+    }
+    if (world.has_locks && held->has) {
+        number = record_lock(held, LINEAR_UNLOCK);
+    } else if (world.has_locks) {
+        record_lost(held);
+    }
+    held->is_used = false;
+    regions_unlock(&held->hold, held->has && held->mode == REGION_LOCK_EXCLUSIVE && one_in(4));
+    if (number != SIZE_MAX) {
+        linear_end(&world.history, number, 1, ++world.time);
     }
 }
 
@@ -991,6 +1061,22 @@ static void begin_node(uint32_t self)
     assert_int_equal(regions_create(&config, &node->regions), NIGH_OK);
 }
 
+/* What they have goes on when others have heard of it. */
+static void bury_holders(uint32_t node)
+{
+    for (uint32_t n = 0; n < HOLDS; n++) {
+        struct held *held = &world.holds[n];
+
+        if (held->has && held->node == node) {
+            if (held->is_used && world.has_locks) {
+                (void)record_lock(held, LINEAR_UNLOCK);
+                seen.widowed++;
+            }
+            held->has = false;
+        }
+    }
+}
+
 /* What it had under way is nobody's. */
 static void kill_node(uint32_t self)
 {
@@ -1011,9 +1097,7 @@ static void kill_node(uint32_t self)
     for (uint32_t n = 0; n < NAMES; n++) {
         world.truths[n].is_there = false;
     }
-    for (uint32_t n = 0; n < HOLDS; n++) {
-        world.holds[n].has = world.holds[n].has && world.holds[n].node != self;
-    }
+    bury_holders(self);
     for (uint32_t n = 0; n < MEMBERS; n++) {
         world.members[n].takes_part = world.members[n].takes_part && world.members[n].node != self;
     }
@@ -1133,7 +1217,7 @@ static void trouble(uint32_t self, uint32_t other)
     switch (below(12)) {
     case 0: cut_link(self, other); break;
     case 1:
-        if (one_in(world.has_words ? 32 : 8)) {
+        if (one_in(world.has_words ? 32 : world.has_locks ? 2 : 8)) {
             change_members();
         } else if (world.nodes[self].regions != NULL && world.nodes[other].regions == NULL) {
             regions_dead(world.nodes[self].regions, other);
@@ -1199,10 +1283,17 @@ static void step(void)
         if (world.has_words && world.nodes[other].regions != NULL) { /* beside it */
             begin_op(other, name, one_in(2), first, 1);
         }
+        if (world.has_locks && world.nodes[other].regions != NULL) {
+            lock_one(other, name);
+        }
         break;
     case 11:
         if (world.has_words) {
             ask(name, one_in(16) ? REGION_ASK_GRANT : REGION_ASK_MOVE);
+        } else if (world.has_locks) {
+            ask(name, one_in(16)   ? REGION_ASK_CREATE
+                      : one_in(64) ? REGION_ASK_FREE
+                                   : REGION_ASK_MOVE);
         } else if (one_in(4)) {
             ask(name, one_in(2) ? REGION_ASK_CREATE : (enum region_ask_kind)below(REGION_ASKS));
         }
@@ -1224,7 +1315,14 @@ static void step(void)
             arrive_one(self, name);
         }
         break;
-    case 14: unlock_one(&world.holds[below(HOLDS)]); break;
+    case 14: {
+        struct held *held = &world.holds[below(HOLDS)];
+
+        if (held->has || !world.has_locks || one_in(16)) { /* else it waits on */
+            unlock_one(held);
+        }
+        break;
+    }
     default:
         if (one_in(world.calm)) {
             trouble(self, other);
@@ -1399,10 +1497,11 @@ static void what_is_promised_is_kept(void **state)
     assert_true(seen.passed > 0 && seen.broken > 0 && seen.unopened > 0);
 }
 
-/* ---- words ---------------------------------------------------------------- */
+/* ---- histories ------------------------------------------------------------ */
 
-/* Regions that are there from the start; what ends with its nodes stays away. */
-static void run_words(uint64_t seed)
+/* Regions that are there from the start; what ends with its nodes stays away. What is recorded, of
+ * words or of locks, can have been so. */
+static void run_recorded(linear_model model, uint64_t seed)
 {
     struct linear_result result;
 
@@ -1410,7 +1509,8 @@ static void run_words(uint64_t seed)
     world.random = seed;
     world.calm = 4u << 2 * below(4);
     world.is_static = one_in(2);
-    world.has_words = true;
+    world.has_words = model == linear_register;
+    world.has_locks = model == linear_lock;
     for (uint32_t n = 0; n < NODES; n++) {
         begin_node(n);
     }
@@ -1434,13 +1534,14 @@ static void run_words(uint64_t seed)
         begin_op(n % NODES, n / NODES, false, 0, 1);
         come_to_rest();
     }
-    result = linear_check(world.history.ops, world.history.count, linear_register, 0, LINEAR_STEPS);
+    result = linear_check(world.history.ops, world.history.count, model, 0, LINEAR_STEPS);
     if (result.verdict != LINEAR_YES) {
         print_message("# world %llu\n", (unsigned long long)seed);
         linear_say(stdout, world.history.ops, world.history.count, &result);
     }
     assert_int_equal(result.verdict, LINEAR_YES);
     linear_free(&world.history);
+    world.has_words = world.has_locks = false;
     for (uint32_t n = 0; n < NODES; n++) {
         kill_node(n);
     }
@@ -1453,12 +1554,28 @@ static void words_are_linearizable(void **state)
     (void)state;
     memset(&seen, 0, sizeof seen);
     for (uint32_t n = 0; n < 300; n++) {
-        run_words(seed + n);
+        run_recorded(linear_register, seed + n);
     }
     print_message("# %u operations, %u without a known end, %u pieces landed late, %u moves\n",
                   seen.words, seen.open_words, seen.late, seen.done[REGION_ASK_MOVE]);
     assert_true(seen.words > 0 && seen.open_words > 0 && seen.late > 0);
     assert_true(seen.done[REGION_ASK_MOVE] > 0 && seen.lost > 0 && seen.refused > 0);
+}
+
+/* A lock that two have who should not, in whichever order each let go, is none. */
+static void locks_are_linearizable(void **state)
+{
+    uint64_t seed = support_seed();
+
+    (void)state;
+    memset(&seen, 0, sizeof seen);
+    for (uint32_t n = 0; n < 300; n++) {
+        run_recorded(linear_lock, seed + n);
+    }
+    print_message("# %u locks were had, %u waited for in vain, %u had by who died; %u recalled\n",
+                  seen.locked, seen.given_up, seen.widowed, seen.waited);
+    assert_true(seen.locked > 0 && seen.given_up > 0 && seen.widowed > 0 && seen.waited > 0);
+    assert_true(seen.done[REGION_ASK_FREE] > 0 && seen.done[REGION_ASK_MOVE] > 0);
 }
 
 /* ---- two nodes ------------------------------------------------------------ */
@@ -1990,6 +2107,7 @@ int main(void)
         cmocka_unit_test(a_full_node_says_so),
         cmocka_unit_test(what_is_promised_is_kept),
         cmocka_unit_test(words_are_linearizable),
+        cmocka_unit_test(locks_are_linearizable),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1316,6 +1316,34 @@ static void who_asked_to_write_has_it_yet(void **state)
     end_with_log();
 }
 
+/* What a log has of a home that is gone stays, though it was only shared last: on its own log that
+ * home takes its bytes for the last where nobody claims the block. */
+static void what_the_log_has_is_not_dropped(void **state)
+{
+    struct space_op read;
+
+    (void)state;
+    begin_with_log(7);
+    open_homes();
+    have(1, 0, SPACE_WAYS, SPACE_CACHE_OWN);
+    for (uint32_t n = 0; n < SPACE_WAYS; n++) {
+        come(1, block_of(1, n), SPACE_CACHE_FETCH_SHARED);
+        run_all();
+        assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_BYTES), 1);
+        space_engine_sent(engine, 1, 1);
+        sent = 0;
+    }
+    lose_seat_1();
+    run_all();
+    read = op_of(SPACE_OP_READ, block_of(2, 0));
+    assert_true(space_engine_begin(engine, &read, 1));
+    assert_int_equal(read.status, NIGH_LIMIT);
+    for (uint32_t n = 0; n < SPACE_WAYS; n++) {
+        assert_true(is_shown(block_of(1, n)));
+    }
+    end_with_log();
+}
+
 /* Of what is not under way to be durable. */
 static struct space_log_record appended(uint32_t number)
 {
@@ -1466,6 +1494,7 @@ int main(void)
         cmocka_unit_test(who_waits_for_room_has_it),
         cmocka_unit_test(all_seats_atomics_are_one_event),
         cmocka_unit_test(who_asked_to_write_has_it_yet),
+        cmocka_unit_test(what_the_log_has_is_not_dropped),
         cmocka_unit_test(who_is_left_out_is_known_before_the_blocks),
         cmocka_unit_test(an_old_log_is_not_believed),
         cmocka_unit_test(who_was_no_member_knows_nothing_of_it),

@@ -685,6 +685,38 @@ static void a_directory_is_such_a_disk(void **state)
     close(fd);
 }
 
+/* What a start would not find is not durable. */
+static void a_directory_that_is_removed_is_an_error(void **state)
+{
+    static const char *const files[] = {"log.0", "log.1", "image"};
+    struct space_log_directory directory;
+    uint8_t byte = 1;
+    char path[256];
+    int fd;
+
+    (void)state;
+    support_path(path, sizeof(path), "removed");
+    assert_int_equal(mkdir(path, 0700), 0);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    begin_node(12, false);
+    space_log_directory_init(&directory, fd);
+    node.files = space_log_directory_files(&directory);
+    assert_int_equal(begin_life(UINT64_MAX), NIGH_OK);
+    assert_int_equal(node.files.write(&directory, SPACE_LOG_EVEN, 0, &byte, 1), NIGH_OK);
+    assert_int_equal(node.files.sync(&directory, SPACE_LOG_EVEN), NIGH_OK);
+    for (uint32_t n = 0; n < 3; n++) {
+        assert_int_equal(unlinkat(fd, files[n], 0), 0);
+    }
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(node.files.write(&directory, SPACE_LOG_EVEN, 0, &byte, 1), NIGH_OK);
+    assert_int_equal(node.files.sync(&directory, SPACE_LOG_EVEN), NIGH_DISK);
+    assert_int_equal(node.files.size(&directory, SPACE_LOG_IMAGE_NEW, 0), NIGH_DISK);
+    space_log_directory_fini(&directory);
+    end_node();
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -703,6 +735,7 @@ int main(void)
         cmocka_unit_test(records_of_nobody_are_refused),
         cmocka_unit_test(what_is_away_is_logged),
         cmocka_unit_test(a_directory_is_such_a_disk),
+        cmocka_unit_test(a_directory_that_is_removed_is_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,10 +80,11 @@ static void on_left(void *context, uint32_t place, uint8_t seat)
     node->joined[place] &= ~(UINT64_C(1) << seat);
 }
 
-static void on_deleted(void *context, uint32_t place)
+static void on_deleted(void *context, uint32_t place, const struct space_info *info)
 {
     struct at_node *node = context;
 
+    assert_true(space_info_is_valid(info));
     assert_false(node->is_deleted[place]);
     node->is_deleted[place] = true;
     node->joined[place] = 0;
@@ -442,6 +443,21 @@ static void who_was_away_hears_what_is_deleted(void **state)
     claim_unknown("a");
 }
 
+/* Nobody was there all the time; what is kept on a disk was. */
+static void what_was_deleted_before_a_start_is_gone(void **state)
+{
+    uint64_t birth;
+
+    (void)state;
+    (void)make(NODES - 1, "a");
+    settle();
+    birth = space_registry_info(nodes[NODES - 1].registry, place_of(NODES - 1, "a"))->birth;
+    space_registry_bury(nodes[0].registry, birth);
+    link_all();
+    settle();
+    claim_unknown("a");
+}
+
 static void of_two_of_one_name_none_is_taken_for_the_other(void **state)
 {
     (void)state;
@@ -624,6 +640,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(who_comes_later_knows_what_there_is, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_was_away_hears_what_is_deleted, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_was_deleted_before_a_start_is_gone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(of_two_of_one_name_none_is_taken_for_the_other, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(without_a_lease_nothing_is_made, set_up, tear_down),

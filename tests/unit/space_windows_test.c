@@ -282,23 +282,105 @@ static void what_is_held_back_has_its_time_too(void **state)
     end();
 }
 
+static void write_row(uint32_t count)
+{
+    uint64_t value = 5, ticket;
+
+    for (uint32_t n = 0; n < count; n++) {
+        assert_true(
+            space_producer_write(&producers[0], &mapped, block + n % 8 * 8, &value, 8, &ticket));
+    }
+}
+
 /* However much one says, others have their turn. */
 static void a_row_of_writes_is_carried_out_in_parts(void **state)
 {
-    uint64_t value = 5, ticket, before;
+    uint64_t before;
 
     (void)state;
     begin();
     before = producers[0].tail;
-    for (uint32_t n = 0; n < 3 * LIMIT_SPACE_RECORDS; n++) {
-        assert_true(
-            space_producer_write(&producers[0], &mapped, block + n % 8 * 8, &value, 8, &ticket));
-    }
+    write_row(3 * LIMIT_SPACE_ROW / 2);
+    assert_true(space_windows_turn(windows, now_us));
+    assert_int_equal(shared_load_acquire(&memories[0].head.value) - before,
+                     (producers[0].tail - before) / 3 * 2);
+    turn();
+    assert_true(space_producer_is_empty(&producers[0]));
+    end();
+}
+
+/* Nor what comes to nothing, or is not a row. */
+static void a_row_that_fails_is_carried_out_in_parts(void **state)
+{
+    uint64_t before;
+
+    (void)state;
+    begin();
+    before = producers[0].tail;
+    is_open = false;
+    write_row(3 * LIMIT_SPACE_RECORDS);
     assert_true(space_windows_turn(windows, now_us));
     assert_int_equal(shared_load_acquire(&memories[0].head.value) - before,
                      (producers[0].tail - before) / 3);
     turn();
     assert_true(space_producer_is_empty(&producers[0]));
+    end();
+}
+
+/* What another holds to read stays as it is, in the midst of a row, too; and what comes behind the
+ * write that waits for it waits, where it is of the same block. */
+static void a_row_waits_for_who_holds_a_block(void **state)
+{
+    uint64_t value = 7, ticket, other, read = 0;
+
+    (void)state;
+    begin();
+    ask(0, SPACE_RECORD_ALLOC, 0, UINT64_MAX);
+    assert_int_equal(answer(0, &other), NIGH_OK);
+    assert_int_equal(ask_now(1, SPACE_RECORD_LOCK_READ, other), NIGH_OK);
+    assert_true(space_producer_write(&producers[0], &mapped, block, &value, 8, &ticket));
+    assert_true(space_producer_write(&producers[0], &mapped, other, &value, 8, &ticket));
+    assert_true(space_producer_write(&producers[0], &mapped, other + 8, &value, 8, &ticket));
+    turn();
+    assert_false(space_producer_is_done(&producers[0], ticket));
+    assert_int_equal(space_producer_read(&producers[1], &mapped, block, &read, 8), SPACE_READ);
+    assert_int_equal(read, 7);
+    assert_int_equal(space_producer_read(&producers[1], &mapped, other, &read, 8), SPACE_READ);
+    assert_int_equal(read, 0);
+    assert_true(space_producer_say(&producers[1], SPACE_RECORD_UNLOCK, &mapped, other));
+    turn();
+    assert_true(space_producer_is_done(&producers[0], ticket));
+    assert_int_equal(space_producer_read(&producers[1], &mapped, other + 8, &read, 8), SPACE_READ);
+    assert_int_equal(read, 7);
+    end();
+}
+
+/* Each write of a row is looked at by itself: of which space, block and bytes it is. */
+static void a_row_is_of_what_each_write_says(void **state)
+{
+    struct space_mapped nobodys = mapped;
+    uint64_t value = 9, ticket, read = 0, address = 0;
+    nigh_status status = NIGH_OK;
+
+    (void)state;
+    begin();
+    nobodys = mapped;
+    nobodys.number = NUMBER + 1;
+    assert_true(space_producer_write(&producers[0], &mapped, block, &value, 8, &ticket));
+    assert_true(space_producer_write(&producers[0], &nobodys, block + 8, &value, 8, &ticket));
+    assert_true(space_producer_write(&producers[0], &mapped, block + 16, &value, 8, &ticket));
+    assert_true(space_producer_write(&producers[0], &mapped, block + 60, &value, 8, &ticket));
+    assert_true(space_producer_write(&producers[0], &mapped, block + 33, &value, 3, &ticket));
+    turn();
+    assert_true(space_producer_is_empty(&producers[0]));
+    assert_int_equal(space_producer_failures(&producers[0], &status, &address), 2);
+    assert_int_equal(status, NIGH_INVALID);
+    assert_int_equal(address, block + 60);
+    for (uint32_t n = 0; n < BYTES / 8; n++) {
+        assert_int_equal(space_producer_read(&producers[1], &mapped, block + n * 8, &read, 8),
+                         SPACE_READ);
+        assert_int_equal(read, n == 0 || n == 2 ? 9 : n == 4 ? 9u << 8 : 0);
+    }
     end();
 }
 
@@ -458,6 +540,9 @@ int main(void)
         cmocka_unit_test(who_says_what_cannot_be_is_ended),
         cmocka_unit_test(what_is_held_back_has_its_time_too),
         cmocka_unit_test(a_row_of_writes_is_carried_out_in_parts),
+        cmocka_unit_test(a_row_that_fails_is_carried_out_in_parts),
+        cmocka_unit_test(a_row_waits_for_who_holds_a_block),
+        cmocka_unit_test(a_row_is_of_what_each_write_says),
         cmocka_unit_test(what_a_window_does_not_hold_it_does_not_let_go),
         cmocka_unit_test(what_was_read_without_a_lease_is_read_again),
         cmocka_unit_test(what_was_done_without_a_lease_is_told_with_one),
