@@ -816,34 +816,33 @@ static bool carry_at_once(struct window *window, struct row *row, const struct s
     return true;
 }
 
-/* Writes of what is here to be written, one behind the other, until one is something else. The
- * client is told now and then, so that it has room, and before anything else is done. false: so
- * many that others want their turn. */
-static bool carry_row(struct window *window)
+/* Writes of what is here to be written, one behind the other, until one is something else: *left of
+ * them at most. The client is told now and then, so that it has room, and before anything else is
+ * done. */
+static void carry_row(struct window *window, uint32_t *left)
 {
     struct space_consumer *consumer = &window->consumer;
     struct row row = {0};
     struct space_write write;
-    uint32_t count = 0;
 
-    while (count < LIMIT_SPACE_ROW && space_consumer_peek(consumer, &write) &&
+    while (*left > 0 && space_consumer_peek(consumer, &write) &&
            carry_at_once(window, &row, &write)) {
         space_consumer_pass(consumer, &write);
-        if (++count % LIMIT_SPACE_RECORDS == 0) {
+        if (--*left % LIMIT_SPACE_RECORDS == 0) {
             space_consumer_tell(consumer);
         }
     }
     space_consumer_tell(consumer);
-    return count < LIMIT_SPACE_ROW;
 }
 
-/* What nothing is before begins as it is taken. A bounded number, as of a row: other windows want
- * their turn. */
+/* What nothing is before begins as it is taken. A bounded number, as of writes of rows: other
+ * windows want their turn. */
 static void take_some(struct window *window, uint64_t now_us)
 {
-    uint32_t most = carry_row(window) ? LIMIT_SPACE_RECORDS : 0;
+    uint32_t left = LIMIT_SPACE_ROW;
 
-    for (uint32_t n = 0; n < most; n++) {
+    carry_row(window, &left);
+    for (uint32_t n = 0; n < LIMIT_SPACE_RECORDS && left > 0; n++, carry_row(window, &left)) {
         struct record *record = take(window, now_us);
 
         if (record == NULL) {

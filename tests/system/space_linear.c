@@ -53,6 +53,7 @@ enum {
     FILLERS = 24, /* and others, that take their frames */
     HOME = 512,
     FRAMES = 15, /* of a cache: the fewest that there are */
+    LOOKS = 4,   /* while something is not flushed yet */
     BATCH = 3,   /* writes of one flush, at most */
     LOCKED = 2,  /* of those of a home are locked, too, */
     RARE = 8,    /* of so many operations one is under a lock */
@@ -62,6 +63,7 @@ enum {
 
 #define SECOND_US   UINT64_C(1000000)
 #define PATIENCE_US (SECOND_US / 4)
+#define FLUSH_US    (SECOND_US / 50)
 #define PERIOD_NS   UINT64_C(400000) /* no more than one a thread: histories are kept whole */
 
 /* Of a thread: what it did, for who comes after it. */
@@ -96,6 +98,8 @@ struct user {
     uint32_t number;
     uint64_t random, last_value, begun_ns;
     uint64_t seen[NODES * BLOCKS * WORDS];
+    uint64_t written[BATCH]; /* and not flushed */
+    uint32_t writes;
 };
 
 static const char *name;
@@ -216,12 +220,12 @@ static bool did_nothing(nigh_status status)
     return status == NIGH_DENIED || status == NIGH_NOT_FOUND || status == NIGH_INVALID;
 }
 
-static nigh_status read_word(struct user *user, uint32_t block, uint32_t word)
+static nigh_status read_word(struct user *user, uint32_t block, uint32_t word, uint64_t timeout_us)
 {
     uint64_t at = atomic_load(&shared->blocks[block]) + word * 8, found = 0;
     struct linear_op op = {.word = at, .kind = LINEAR_READ, .who = user->number};
     size_t number = record(&user->slot->words, op);
-    nigh_status status = nigh_space_get(user->process->space, at, PATIENCE_US, &found);
+    nigh_status status = nigh_space_get(user->process->space, at, timeout_us, &found);
 
     if (status == NIGH_OK) {
         linear_end(&user->slot->words, number, found, now_ns());
@@ -232,15 +236,30 @@ static nigh_status read_word(struct user *user, uint32_t block, uint32_t word)
     return count(user, status, block);
 }
 
+/* Of words that the thread does not write now, what is here: others may have gone on meanwhile. */
+static void look_around(struct user *user)
+{
+    for (uint32_t n = 0; n < LOOKS && has_room(user); n++) {
+        uint32_t block = below(&user->random, nodes * BLOCKS), word = below(&user->random, WORDS);
+        uint64_t at = atomic_load(&shared->blocks[block]) + word * 8;
+        bool is_own = false;
+
+        for (uint32_t m = 0; m < user->writes; m++)
+            is_own = is_own || user->written[m] == at;
+        if (!is_own)
+            (void)read_word(user, block, word, 0);
+    }
+}
+
 /* Until it is known what became of all that the thread has written: it would see it before others
  * do. */
 static nigh_status flush(struct user *user)
 {
     nigh_status status;
 
-    do {
-        status = nigh_space_flush(user->process->space, PATIENCE_US, NULL);
-    } while (status == NIGH_TIMEOUT);
+    while ((status = nigh_space_flush(user->process->space, FLUSH_US, NULL)) == NIGH_TIMEOUT)
+        look_around(user);
+    user->writes = 0;
     return status;
 }
 
@@ -262,6 +281,7 @@ static nigh_status write_words(struct user *user, uint32_t block, bool is_all)
         nigh_status one;
 
         numbers[n] = record(&user->slot->words, op);
+        user->written[user->writes++] = at;
         one = nigh_space_write(user->process->space, at, &value, sizeof value, PATIENCE_US);
         status = status == NIGH_OK ? one : status;
     }
@@ -310,7 +330,7 @@ static nigh_status use_word(struct user *user, uint32_t block, bool reads, bool 
     uint32_t word = below(&user->random, WORDS), what = below(&user->random, 8);
 
     if (reads || what < 3)
-        return read_word(user, block, word);
+        return read_word(user, block, word, PATIENCE_US);
     return what < 5 ? write_words(user, block, is_all) : do_atomic(user, block, word);
 }
 
@@ -412,7 +432,7 @@ static void *use(void *context)
     (void)pthread_rwlock_rdlock(&process->lock);
     for (uint32_t n = 0; n < nodes * BLOCKS * WORDS && process->client != NULL; n++) {
         if (has_room(user))
-            (void)read_word(user, n / WORDS, n % WORDS);
+            (void)read_word(user, n / WORDS, n % WORDS, PATIENCE_US);
     }
     (void)pthread_rwlock_unlock(&process->lock);
     return NULL;

@@ -381,6 +381,10 @@ static void a_row_is_of_what_each_write_says(void **state)
                          SPACE_READ);
         assert_int_equal(read, n == 0 || n == 2 ? 9 : n == 4 ? 9u << 8 : 0);
     }
+    may_write = false;
+    put(0, block);
+    assert_int_equal(space_producer_failures(&producers[0], &status, &address), 1);
+    assert_int_equal(status, NIGH_DENIED);
     end();
 }
 
