@@ -371,6 +371,30 @@ static bool is_claim(uint8_t event)
            event == SPACE_HOME_CLAIM_LEFT;
 }
 
+/* They gave it up in another life of this home than whoever has it now: it is lost to them. */
+static void forget_leavers(struct space_engine *engine, uint64_t number)
+{
+    struct space_work scratch, *work = work_of(engine, number, &scratch);
+    struct space_message release = {.event = SPACE_CACHE_RELEASE,
+                                    .whom = SPACE_NOBODY,
+                                    .term = engine->term.home.term,
+                                    .epoch.term = engine->term.home.term};
+    struct space_wire wire;
+
+    space_wire_of(&release, SPACE_WIRE_TO_CACHE, engine_address(engine, number), &wire);
+    for (uint64_t left = work->left; left != 0; left &= left - 1) {
+        engine_say_alone(engine, space_set_first(left), &wire, 0);
+    }
+    work->left = 0;
+    work->leaver = SPACE_NOBODY;
+    work->left_to = 0;
+    work->left_by = (struct space_epoch){0};
+    keep_work(engine, number, work);
+    engine_log_free(engine, number);
+    engine->entries[number].state = SPACE_HOME_LOST;
+    engine->stats.lost++;
+}
+
 /* A home that does not know what it had learns of a block that somebody has it. */
 static void remember_nothing(struct space_engine *engine, uint8_t seat,
                              const struct space_wire *wire)
@@ -378,6 +402,10 @@ static void remember_nothing(struct space_engine *engine, uint8_t seat,
     uint64_t number = engine_number(engine, wire->address);
     struct space_entry *entry = &engine->entries[number];
 
+    if (!engine_remembers(engine) && entry->state == SPACE_HOME_BARE && entry->seats == 0 &&
+        wire->event != SPACE_HOME_CLAIM_LEFT && !engine_is_current(engine, wire->address)) {
+        forget_leavers(engine, number);
+    }
     if (!engine_remembers(engine) && entry->state == SPACE_HOME_LOST) {
         entry->state = SPACE_HOME_BARE;
         engine->lives[number] = engine_life(engine, wire->address);

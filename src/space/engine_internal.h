@@ -87,6 +87,7 @@ struct engine_seat {
     struct space_member member;
     uint64_t members; /* of that term */
     uint64_t whole;   /* to whom this node may say anything of that home's blocks: linked since */
+    uint64_t torn;    /* whose link broke since its last TERM came: it will begin another */
     uint32_t asks;
     bool is_adopting; /* its lines are being told, in order of frames: */
     uint32_t cursor;  /* those before have been */

@@ -59,6 +59,7 @@ void engine_seat_down(struct space_engine *engine, uint8_t number)
     engine->is_hungry = true;
     for (uint8_t home = 0; home < SPACE_SEATS; home++) {
         engine->seats[home].whole &= ~space_bit(number);
+        engine->seats[home].torn |= was_met ? space_bit(number) : 0;
     }
     if (space_set_has(engine->term.home.members, number)) {
         engine->needs_term = true;
@@ -73,14 +74,18 @@ void engine_seat_down(struct space_engine *engine, uint8_t number)
 
 /* ---- who is there --------------------------------------------------------- */
 
-/* Members that lost a link: what was said over it is lost. */
+/*
+ * Members that lost a link: what was said over it is lost. Where the term is not open yet nothing
+ * was; but who lost it may hear that it is open when it has another link to that node, over which
+ * nothing of this term is said any more.
+ */
 static void hear_links(struct space_engine *engine, uint8_t seat, uint64_t links)
 {
     uint64_t others = engine->term.home.members & ~space_bit(engine->config.self);
     uint64_t lost = engine->seats[seat].links & ~links & others;
 
     engine->seats[seat].links = links;
-    if (lost != 0 && space_set_has(engine->term.home.members, seat) && engine->term.is_open) {
+    if (lost != 0 && space_set_has(engine->term.home.members, seat)) {
         engine->needs_term = true;
     }
     engine_try_open(engine);
@@ -173,6 +178,7 @@ static void hear_term(struct space_engine *engine, uint8_t home, const struct sp
     /* Of two that come before one is adopted who is gone by either is gone. */
     seat->is_anew = wire->why == SPACE_WIRE_ANEW || (seat->has_term && seat->is_anew);
     seat->next_members = members;
+    seat->torn = 0;
     seat->number = wire->term;
     seat->has_term = true;
     engine_try_adopt(engine, home);
@@ -184,7 +190,7 @@ static void hear_opened(struct space_engine *engine, uint8_t home, uint32_t numb
 
     switch (space_member_opened(&seat->member, home, number)) {
     case SPACE_DONE:
-        seat->whole = (engine->met & seat->members) | space_bit(home);
+        seat->whole = (engine->met & seat->members & ~seat->torn) | space_bit(home);
         engine_open_cache(engine, home);
         break;
     case SPACE_STALE: engine->stats.stale++; break;

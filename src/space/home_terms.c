@@ -235,17 +235,22 @@ static bool is_away(const struct home_step *step)
            !space_set_has(step->home->members, last);
 }
 
-/* It has it, for all that the home knows, by the right that it says, until it has said GOT. */
+/*
+ * It has it, for all that the home knows, by the right that it says, until it has said GOT. Of the
+ * right that the home remembers the bytes here are yet what they were: it may never have written
+ * them, and so have no record of it by which to come back.
+ */
 static void restore(struct home_step *step)
 {
     struct space_work *work = step->work;
+    bool is_the_last = work->owner == work->leaver && space_epoch_equal(work->owned, work->left_by);
 
     step->entry->seats = work->waits = space_bit(work->leaver);
     home_say(step, SPACE_CACHE_RESTORE, work->leaver);
     home_say_all(step, SPACE_CACHE_RELEASE, work->left & ~step->entry->seats);
     work->owner = work->leaver;
     work->owned = work->left_by;
-    work->is_ours = false;
+    work->is_ours = work->is_ours && is_the_last;
     work->left = 0;
     home_become(step, SPACE_HOME_RESTORING);
 }

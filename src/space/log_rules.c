@@ -53,6 +53,7 @@ static void need_owner(const struct space_home *home, const struct space_entry *
     record->epoch = (struct space_epoch){home->term, entry->count};
     /* By the right that it had: that of this term it has when it says so. */
     if (entry->state == SPACE_HOME_RESTORING) {
+        record->is_ours = work->is_ours;
         record->epoch = work->owned;
     }
 }

@@ -497,6 +497,26 @@ static void links_break_in_a_row(void **state)
     explore("2 nodes, 1 block, two links break", &with, 0);
 }
 
+/* What it gave up, and had never written, is told to be its own again, and it is killed before, or
+ * after, it hears that; or its home is. */
+static void a_link_breaks_and_nodes_crash_and_have_logs(void **state)
+{
+    const struct rules with = {.caches = 1,
+                               .blocks = 1,
+                               .frames = 1,
+                               .crashes = 1,
+                               .home_crashes = 1,
+                               .breaks = 1,
+                               .restarts = 1,
+                               .logs = true,
+                               .forgets = true,
+                               .with = WITH_WRITES | WITH_EVICTIONS | WITH_LOCKS | WITH_IDLE_LOCKS |
+                                       WITH_LANDINGS};
+
+    (void)state;
+    explore("1 node, 1 block, its link breaks, all crash and have logs", &with, 1);
+}
+
 /* What is far from the beginning where more can happen. */
 static void what_is_lost_and_away_is_asked_for(void **state)
 {
@@ -617,6 +637,7 @@ int main(void)
         cmocka_unit_test(links_break_in_a_row),
         cmocka_unit_test(a_node_crashes_and_has_a_log),
         cmocka_unit_test(all_crash_and_have_logs),
+        cmocka_unit_test(a_link_breaks_and_nodes_crash_and_have_logs),
         cmocka_unit_test(what_is_lost_and_away_is_asked_for),
         cmocka_unit_test(two_clients_of_each_node),
         cmocka_unit_test(three_nodes_and_two_blocks),

@@ -403,13 +403,18 @@ static void client_reads(uint32_t node, uint32_t block)
     world_claim(reads_last(node, block), "a read does not see the last write");
 }
 
-static void client_writes(uint32_t node, uint32_t block)
+static void client_may_write(uint32_t node, uint32_t block)
 {
     bool may = node == HOME ? space_entry_is_writable(&now.entries[block])
                             : space_line_is_writable(line_of(node, block));
 
     world_claim(may, "a write without the right to");
     world_claim(reads_last(node, block), "a write loses the last one");
+}
+
+static void client_writes(uint32_t node, uint32_t block)
+{
+    client_may_write(node, block);
     write_bytes(node, block);
 }
 
@@ -421,7 +426,10 @@ static void client_locks(uint32_t node, uint32_t block, bool is_alone)
     if (is_alone) {
         world_claim(!is_held(block, NODES), "who holds a block alone is not alone");
         clients->is_alone = 1;
-        client_writes(node, block);
+        client_may_write(node, block);
+        if (!with(WITH_IDLE_LOCKS)) {
+            write_bytes(node, block);
+        }
     } else {
         client_reads(node, block);
         clients->readers++;

@@ -40,6 +40,8 @@
 /* WRITEs land also long before their messages are taken. Without it they land then; that they may
  * at any time is looked at in every state, so it matters only to who waits for his own to land. */
 #define WITH_LANDINGS 256u
+/* Who holds a block alone writes nothing, so that no log has what it was given. */
+#define WITH_IDLE_LOCKS 512u
 
 struct rules {
     uint8_t caches, blocks, frames; /* frames: of each cache; 1, or as many as blocks */

@@ -348,7 +348,6 @@ static void start_client(struct world *world, struct world_node *node, struct wo
 {
     nigh_status status;
 
-    (void)world;
     memset(client, 0, sizeof(*client));
     client->memory = aligned_alloc(4096, sizeof(*client->memory));
     memset(client->memory, 0, sizeof(*client->memory));
@@ -363,6 +362,10 @@ static void start_client(struct world *world, struct world_node *node, struct wo
     client->mapped.number = SPACE_NUMBER;
     client->op = client->unlock = NO_OP;
     client->state = CLIENT_IDLE;
+    if (world->rules.users != NULL) {
+        world->rules.users->started(world->rules.users->context, (uint32_t)(node - world->nodes),
+                                    (uint32_t)(client - node->clients));
+    }
 }
 
 static void stop_client(struct world *world, struct world_node *node, struct world_client *client)
@@ -375,7 +378,22 @@ static void stop_client(struct world *world, struct world_node *node, struct wor
             (void)record_lock(world, client, client->held, client->held_life, LINEAR_UNLOCK);
         }
         client->holds = false;
+        if (world->rules.users != NULL) {
+            world->rules.users->stopped(world->rules.users->context,
+                                        (uint32_t)(node - world->nodes),
+                                        (uint32_t)(client - node->clients));
+        }
     }
+}
+
+void world_end_client(struct world *world, uint32_t node, uint32_t client)
+{
+    stop_client(world, &world->nodes[node], &world->nodes[node].clients[client]);
+}
+
+bool world_claim(struct world *world, bool holds, const char *what)
+{
+    return claim(world, holds, what);
 }
 
 static uint64_t alive(const struct world *world)
@@ -441,8 +459,10 @@ static bool open_log(struct world *world, uint32_t number, struct space_engine_c
 {
     struct world_node *node = &world->nodes[number];
     struct space_log_files files = disk_files(&node->disk);
-    struct space_log_geometry geometry = {
-        .rank = (uint16_t)number, .block_bytes = WORLD_BYTES, .blocks = WORLD_HOME, .frames = 15};
+    struct space_log_geometry geometry = {.rank = (uint16_t)number,
+                                          .block_bytes = WORLD_BYTES,
+                                          .blocks = world->rules.home,
+                                          .frames = SPACE_WAYS * world->rules.sets};
     struct space_log_name name = {.identity = number + 1, .life = random_u64(&world->random)};
     struct space_log_found found;
     nigh_status status;
@@ -464,6 +484,7 @@ static bool open_log(struct world *world, uint32_t number, struct space_engine_c
                  ? space_log_start(&node->log, &files, &name, UINT64_C(64) << 10, state, &found)
                  : status;
     if (status != NIGH_OK) {
+        world->relapses++;
         space_log_state_fini(state);
         return false;
     }
@@ -494,17 +515,19 @@ static void start_node(struct world *world, uint32_t number)
     };
     nigh_status status;
 
-    node->home_bytes = space_view_home_bytes(WORLD_HOME, WORLD_BYTES);
-    node->cache_bytes = space_view_cache_bytes(1, WORLD_BYTES);
+    uint32_t blocks = world->rules.home, sets = world->rules.sets;
+
+    node->home_bytes = space_view_home_bytes(blocks, WORLD_BYTES);
+    node->cache_bytes = space_view_cache_bytes(sets, WORLD_BYTES);
     node->home = aligned_alloc(4096, node->home_bytes);
     node->cache = aligned_alloc(4096, node->cache_bytes);
     memset(node->home, 0, node->home_bytes);
     memset(node->cache, 0, node->cache_bytes);
     space_view_make_home(
-        node->home, WORLD_HOME, WORLD_BYTES,
-        space_address_of_life((uint8_t)number, ++node->lives, (uint64_t)WORLD_HOME * WORLD_BYTES),
+        node->home, blocks, WORLD_BYTES,
+        space_address_of_life((uint8_t)number, ++node->lives, (uint64_t)blocks * WORLD_BYTES),
         &config.home);
-    space_view_make_cache(node->cache, 1, WORLD_BYTES, &config.cache);
+    space_view_make_cache(node->cache, sets, WORLD_BYTES, &config.cache);
     config.home_memory = node->home;
     config.cache_memory = node->cache;
     if (world->rules.logs && !open_log(world, number, &config, &state)) {
@@ -584,6 +607,9 @@ void world_init(struct world *world, const struct world_rules *rules, uint64_t s
     now = world;
     world->rules = *rules;
     world->has_history = !rules->logs || (rules->sync && !rules->lossy && !rules->fails);
+    world->rules.home = rules->home == 0 ? WORLD_HOME : rules->home;
+    world->rules.sets = rules->sets == 0 ? 1 : rules->sets;
+    world->rules.slow = rules->slow == 0 ? 3 + (uint32_t)(seed % 4) * 20 : rules->slow;
     world->seed = seed;
     world->now_us = 1000;
     random_init(&world->random, seed);
@@ -1106,7 +1132,8 @@ static void note_lock(struct world *world, struct world_client *client)
             struct world_client *other = &world->nodes[n].clients[c];
 
             if (other != client && other->state != CLIENT_GONE && other->holds &&
-                other->held == client->block) {
+                other->held == client->block &&
+                other->held_life == world->blocks[client->block].life) {
                 claim(world, !client->is_alone && !other->is_alone, "two hold what one has alone");
             }
         }
@@ -1367,6 +1394,20 @@ static void note_answer(struct world *world, struct world_node *node, struct wor
     }
 }
 
+static void user_event(struct world *world, uint32_t number, uint32_t client)
+{
+    struct world_node *node = &world->nodes[number];
+
+    if (node->clients[client].state == CLIENT_GONE) {
+        start_client(world, node, &node->clients[client]);
+    } else if (!world->is_calm && world->rules.kills && one_in(world, 1000)) {
+        stop_client(world, node, &node->clients[client]);
+        world->kills++;
+    } else {
+        world->rules.users->event(world->rules.users->context, number, client);
+    }
+}
+
 static void client_event(struct world *world, struct world_node *node, struct world_client *client)
 {
     if (client->state == CLIENT_GONE) {
@@ -1396,10 +1437,34 @@ static void client_event(struct world *world, struct world_node *node, struct wo
 
 /* ---- events --------------------------------------------------------------- */
 
+void world_kill(struct world *world, uint32_t node)
+{
+    if (world->nodes[node].is_alive) {
+        stop_node(world, node);
+        world->crashes++;
+    }
+}
+
+static void crash_all(struct world *world)
+{
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        world_kill(world, n);
+    }
+    world->blackouts++;
+}
+
 static void crash_or_start(struct world *world)
 {
     uint32_t number = (uint32_t)below(world, world->rules.nodes);
     uint64_t left = alive(world);
+
+    if (world->rules.blackouts && one_in(world, 16)) {
+        crash_all(world);
+        return;
+    }
+    for (uint32_t n = 0; world->rules.restarts && world->nodes[number].is_alive && n < 3; n++) {
+        number = (uint32_t)below(world, world->rules.nodes);
+    }
 
     if (!world->nodes[number].is_alive) {
         start_node(world, number);
@@ -1408,8 +1473,7 @@ static void crash_or_start(struct world *world)
             tell_members(world, number);
         }
     } else if ((left & (left - 1)) != 0) {
-        stop_node(world, number);
-        world->crashes++;
+        world_kill(world, number);
     }
 }
 
@@ -1437,12 +1501,10 @@ static void node_event(struct world *world, uint32_t number)
         return;
     }
     if (node->has_failed) {
-        stop_node(world, number); /* it leaves */
-        world->crashes++;
+        world_kill(world, number); /* it leaves */
         return;
     }
-    /* Disks are slow, or very slow. */
-    if (node->job != NULL && one_in(world, world->is_calm ? 2 : 3 + world->seed % 4 * 20)) {
+    if (node->job != NULL && one_in(world, world->is_calm ? 2 : world->rules.slow)) {
         run_job(world, node);
     }
     if (node->members != alive(world) && one_in(world, 8)) {
@@ -1491,6 +1553,8 @@ static void one_event(struct world *world)
     world->now_us += below(world, 3);
     if (!world->is_calm && one_in(world, between_faults(world))) {
         fault(world);
+    } else if (what < 4 && world->nodes[a].is_alive && world->rules.users != NULL) {
+        user_event(world, a, (uint32_t)below(world, world->rules.clients));
     } else if (what < 4 && world->nodes[a].is_alive) {
         client_event(world, &world->nodes[a],
                      &world->nodes[a].clients[below(world, world->rules.clients)]);
@@ -1512,6 +1576,9 @@ bool world_run(struct world *world, uint64_t events)
 
 static bool is_quiet(struct world *world)
 {
+    if (world->rules.users != NULL && !world->rules.users->is_quiet(world->rules.users->context)) {
+        return false;
+    }
     for (uint32_t n = 0; n < world->rules.nodes; n++) {
         struct world_node *node = &world->nodes[n];
         struct space_engine_stats stats;

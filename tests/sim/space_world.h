@@ -34,8 +34,26 @@
 #define WORLD_ASKED   2048u /* values that may come to be, of a word */
 #define WORLD_PASTS   256u  /* of a word: what it was, of which a crash may leave any */
 
+struct world;
+
+/* Who uses the space in the place of the world's own clients, and looks at what is there. */
+struct world_users {
+    void *context;
+    /* A client is there, and has done nothing yet; it is gone, at whatever it was. */
+    void (*started)(void *context, uint32_t node, uint32_t client);
+    void (*stopped)(void *context, uint32_t node, uint32_t client);
+    /* It is its turn. */
+    void (*event)(void *context, uint32_t node, uint32_t client);
+    /* Nobody of them has anything to do any more. */
+    bool (*is_quiet)(void *context);
+};
+
 struct world_rules {
     uint32_t nodes, clients, events;
+    uint32_t home, sets; /* blocks of a home; of a cache; 0: WORLD_HOME, and one */
+    uint32_t slow;       /* of how many turns disks do something in one; 0: as the seed says */
+    const struct world_users *users;
+    bool restarts, blackouts; /* who is down comes back soon; all are killed at once, too */
     bool breaks, crashes, kills, frees, locks, timeouts, busy;
     /* Nodes have logs on disks that lose what was not synced; told once it is durable; some come
      * back without theirs; disks fail. */
@@ -155,12 +173,22 @@ struct world {
     /* What was seen. */
     uint64_t answers, failures, reads, hits, writes, atomics, locks, kept, breaks, crashes, losses;
     uint64_t backs, commits, images, fails;
+    uint64_t kills, blackouts, relapses; /* of clients; of all nodes; while a log is recovered */
     uint64_t statuses[40];
     uint64_t evictions, terms, refused, stale, dropped, messages;
 };
 
 void world_init(struct world *world, const struct world_rules *rules, uint64_t seed);
 void world_fini(struct world *world);
+
+/* One of what uses the space is at its end: another is there in its time. */
+void world_end_client(struct world *world, uint32_t node, uint32_t client);
+
+/* A node is killed now, if it is alive. */
+void world_kill(struct world *world, uint32_t node);
+
+/* What does not hold, if nothing was found before. */
+bool world_claim(struct world *world, bool holds, const char *what);
 
 /* Some events; false: something does not hold, see `broken`. */
 bool world_run(struct world *world, uint64_t events);

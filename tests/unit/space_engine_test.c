@@ -150,8 +150,8 @@ static struct space_op op_of(uint8_t kind, uint64_t address)
                              .ended = op_ended};
 }
 
-/* Seat 0, of three, whose home is open in its third term. */
-static void begin(void)
+/* Seat 0, of three. */
+static void create(void)
 {
     struct space_engine_config config = {
         .space = 1,
@@ -172,6 +172,12 @@ static void begin(void)
     space_view_make_cache(cache_memory, 1, BYTES, &config.cache);
     assert_int_equal(space_engine_create(&config, &engine), NIGH_OK);
     space_engine_members(engine, 7, 1);
+}
+
+/* ... whose home is open in its third term. */
+static void begin(void)
+{
+    create();
     meet(1);
     meet(2);
     (void)space_engine_turn(engine, 1);
@@ -257,6 +263,63 @@ static void a_home_opens_when_all_are_linked(void **state)
     end();
 }
 
+/* A link of members that breaks before it is open: who lost it cannot know whether it was open by
+ * then. */
+static void a_home_begins_anew_when_a_link_breaks(void **state)
+{
+    struct space_wire links = {.kind = SPACE_WIRE_LINKS, .operands = {0, 1}};
+
+    (void)state;
+    begin();
+    say(1, links);
+    (void)space_engine_turn(engine, 1);
+    say_term(1, SPACE_TERM_CLAIMED, 2, 0);
+    links.operands[1] = 7;
+    say(1, links);
+    links.operands[1] = 1;
+    say(1, links);
+    links.operands[1] = 7;
+    say(1, links);
+    assert_int_equal(count_said(1, SPACE_WIRE_TERM, SPACE_TERM_TERM), 1);
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_TERM, SPACE_TERM_TERM), 2);
+    say_term(2, SPACE_TERM_CLAIMED, 2, 0);
+    assert_false(space_engine_is_open(engine));
+    end();
+}
+
+/* Of a block of a home that remembers nothing one claims what it gave up in an earlier life,
+ * another has it by an address of a later one. */
+static void who_has_a_block_goes_before_who_gave_it_up(void **state)
+{
+    static const uint8_t events[] = {SPACE_HOME_CLAIM_LEFT, SPACE_HOME_CLAIM_DIRTY};
+
+    (void)state;
+    for (uint32_t first = 0; first < 2; first++) {
+        create();
+        meet_with(1, 5, 7);
+        meet_with(2, 5, 7);
+        (void)space_engine_turn(engine, 1);
+        for (uint32_t n = 0; n < 2; n++) {
+            uint8_t which = n == first;
+
+            say((uint8_t)(1 + which),
+                (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                                    .event = events[which],
+                                    .whom = SPACE_NOBODY,
+                                    .term = 6,
+                                    .address =
+                                        space_address_of_life(0, 3 + which, 8 * BYTES) + BYTES,
+                                    .epoch = {4 + which, 1}});
+        }
+        assert_int_equal(count_said(1, SPACE_WIRE_TO_CACHE, SPACE_CACHE_RELEASE), 1);
+        say_term(1, SPACE_TERM_CLAIMED, 6, 0);
+        say_term(2, SPACE_TERM_CLAIMED, 6, 0);
+        assert_true(space_engine_is_open(engine));
+        end();
+    }
+}
+
 /* A node has a block of seat 1 to write. */
 static uint64_t own(void)
 {
@@ -279,15 +342,20 @@ static uint64_t own(void)
     return block;
 }
 
-static void forward(uint64_t block)
+static void forward_of(uint64_t block, struct space_epoch epoch)
 {
     say(1, (struct space_wire){.kind = SPACE_WIRE_TO_CACHE,
                                .event = SPACE_CACHE_WRITE_FORWARD,
                                .whom = 2,
-                               .term = 5,
+                               .term = epoch.term,
                                .address = block,
-                               .epoch = {5, 1},
+                               .epoch = epoch,
                                .frame = 3});
+}
+
+static void forward(uint64_t block)
+{
+    forward_of(block, (struct space_epoch){5, 1});
 }
 
 /* What a home told before is not done over a link that came up since: it is of a frame that may be
@@ -310,6 +378,27 @@ static void what_was_told_goes_over_no_new_link(void **state)
     assert_int_equal(count_said(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_OWN), 1);
     assert_true(sends[sent - 1].count == BYTES && sends[sent - 1].wants_end);
     end();
+}
+
+/* ... also where that came up before one hears that the term is open, which it was by then. */
+static void what_was_open_before_a_link_goes_over_no_new_one(void **state)
+{
+    uint64_t block;
+
+    (void)state;
+    for (uint32_t breaks = 0; breaks < 2; breaks++) {
+        begin();
+        block = own();
+        say_term(1, SPACE_TERM_TERM, 6, 7);
+        if (breaks != 0) {
+            space_engine_down(engine, 2, 1);
+            meet(2);
+        }
+        say_term(1, SPACE_TERM_OPENED, 6, 0);
+        forward_of(block, (struct space_epoch){6, 0});
+        assert_int_equal(count_said(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_OWN), 1 - breaks);
+        end();
+    }
 }
 
 /* A term is claimed when no bytes of an earlier one are under way. */
@@ -1469,7 +1558,10 @@ int main(void)
         cmocka_unit_test(what_is_no_message_is_known_by_its_parts),
         cmocka_unit_test(a_home_says_nothing_before_its_term),
         cmocka_unit_test(a_home_opens_when_all_are_linked),
+        cmocka_unit_test(a_home_begins_anew_when_a_link_breaks),
+        cmocka_unit_test(who_has_a_block_goes_before_who_gave_it_up),
         cmocka_unit_test(what_was_told_goes_over_no_new_link),
+        cmocka_unit_test(what_was_open_before_a_link_goes_over_no_new_one),
         cmocka_unit_test(a_claim_waits_for_what_is_written),
         cmocka_unit_test(who_was_left_out_has_nothing),
         cmocka_unit_test(what_waits_for_room_is_said_in_order),

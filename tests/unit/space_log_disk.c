@@ -8,6 +8,10 @@
 #include "base/check.h"
 #include "support/support.h"
 
+/* Of what was not synced, when the power goes; more: some of it. */
+#define LANDS_NOT   0u
+#define LANDS_WHOLE 1u
+
 void disk_init(struct disk *disk, uint64_t seed)
 {
     memset(disk, 0, sizeof(*disk));
@@ -109,6 +113,36 @@ static nigh_status disk_read(void *context, enum space_log_file file, uint64_t o
     return NIGH_OK;
 }
 
+/* Of a write that was not synced: each sector by itself. Some all, some none, some torn. */
+static void land(struct disk *disk, const struct disk_write *write, uint64_t mood)
+{
+    struct disk_inode *inode = &disk->inodes[write->inode];
+
+    for (uint32_t at = 0; at < write->size; at += DISK_SECTOR) {
+        uint32_t bytes = min_u32(DISK_SECTOR, write->size - at);
+        uint64_t luck = random_below(&disk->random, 8);
+
+        if (mood == LANDS_NOT || (mood > LANDS_WHOLE && luck < 3)) {
+            continue;
+        }
+        if (mood > LANDS_WHOLE && luck == 3) {
+            bytes = (uint32_t)random_below(&disk->random, bytes);
+        }
+        memcpy(inode->durable + write->offset + at, write->bytes + at, bytes);
+        inode->durable_size = max_u32(inode->durable_size, write->offset + at + bytes);
+    }
+}
+
+/* Of itself it writes what it likes of that, in whatever order. */
+static void write_one_back(struct disk *disk)
+{
+    uint32_t n = (uint32_t)random_below(&disk->random, disk->pending);
+
+    land(disk, &disk->writes[n], LANDS_WHOLE);
+    free(disk->writes[n].bytes);
+    disk->writes[n] = disk->writes[--disk->pending];
+}
+
 static nigh_status disk_write(void *context, enum space_log_file file, uint64_t offset,
                               const void *bytes, size_t size_bytes)
 {
@@ -122,7 +156,10 @@ static nigh_status disk_write(void *context, enum space_log_file file, uint64_t 
         return status;
     }
     NIGH_ASSERT(disk->names[file] >= 0 && offset + size_bytes <= DISK_BYTES);
-    NIGH_ASSERT(disk->pending < DISK_PENDING);
+    if (disk->pending == DISK_PENDING ||
+        (disk->pending > 0 && random_below(&disk->random, 16) == 0)) {
+        write_one_back(disk);
+    }
     inode = &disk->inodes[disk->names[file]];
     memcpy(inode->seen + offset, bytes, size_bytes);
     inode->size = (uint32_t)max_u64(inode->size, offset + size_bytes);
@@ -233,24 +270,18 @@ struct space_log_files disk_files(struct disk *disk)
 
 /* ---- the power goes ------------------------------------------------------- */
 
-/* Of a write that was not synced: each sector by itself. Some all, some none, some torn. */
-static void land(struct disk *disk, const struct disk_write *write, uint64_t mood)
+/* Of two writes of one sector either may be the last. */
+static void land_any(struct disk *disk, uint64_t mood)
 {
-    struct disk_inode *inode = &disk->inodes[write->inode];
+    for (uint32_t left = disk->pending; left > 0; left--) {
+        uint32_t n = (uint32_t)random_below(&disk->random, left);
+        struct disk_write write = disk->writes[n];
 
-    for (uint32_t at = 0; at < write->size; at += DISK_SECTOR) {
-        uint32_t bytes = min_u32(DISK_SECTOR, write->size - at);
-        uint64_t luck = random_below(&disk->random, 8);
-
-        if (mood == 0 || (mood > 1 && luck < 3)) {
-            continue;
-        }
-        if (mood > 1 && luck == 3) {
-            bytes = (uint32_t)random_below(&disk->random, bytes);
-        }
-        memcpy(inode->durable + write->offset + at, write->bytes + at, bytes);
-        inode->durable_size = max_u32(inode->durable_size, write->offset + at + bytes);
+        land(disk, &write, mood);
+        disk->writes[n] = disk->writes[left - 1];
+        disk->writes[left - 1] = write;
     }
+    drop_writes(disk);
 }
 
 static void land_names(struct disk *disk)
@@ -274,10 +305,7 @@ void disk_start(struct disk *disk, uint64_t stops_at)
             inode->durable_size = inode->size;
         }
     }
-    for (uint32_t n = 0; n < disk->pending; n++) {
-        land(disk, &disk->writes[n], mood);
-    }
-    drop_writes(disk);
+    land_any(disk, mood);
     land_names(disk);
     drop_unnamed(disk);
     for (uint32_t n = 0; n < DISK_INODES; n++) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A disk below a space's log, in memory, that stops at a chosen operation: of all that was written
- * and not synced each sector is there or not, in any order, or torn; of names likewise. And that
- * fails where it is told to.
+ * and not synced each sector is there or not, in any order, or torn; some were written back before,
+ * by the disk itself; of names likewise. And that fails where it is told to.
  */
 #ifndef TESTS_SPACE_LOG_DISK_H
 #define TESTS_SPACE_LOG_DISK_H
@@ -31,7 +31,7 @@ struct disk_write {
 struct disk {
     struct disk_inode inodes[DISK_INODES];
     int8_t durable_names[SPACE_LOG_FILES], names[SPACE_LOG_FILES]; /* -1: none */
-    struct disk_write writes[DISK_PENDING]; /* that were not synced, in order */
+    struct disk_write writes[DISK_PENDING];                        /* that were not synced */
     uint32_t pending;
     uint64_t operations; /* since the last start */
     uint64_t stops_at;   /* the operation that is the last; UINT64_MAX: never */
