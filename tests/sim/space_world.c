@@ -606,10 +606,11 @@ void world_init(struct world *world, const struct world_rules *rules, uint64_t s
     memset(world, 0, sizeof(*world));
     now = world;
     world->rules = *rules;
-    world->has_history = !rules->logs || (rules->sync && !rules->lossy && !rules->fails);
     world->rules.home = rules->home == 0 ? WORLD_HOME : rules->home;
     world->rules.sets = rules->sets == 0 ? 1 : rules->sets;
     world->rules.slow = rules->slow == 0 ? 3 + (uint32_t)(seed % 4) * 20 : rules->slow;
+    world->has_history =
+        rules->users == NULL && (!rules->logs || (rules->sync && !rules->lossy && !rules->fails));
     world->seed = seed;
     world->now_us = 1000;
     random_init(&world->random, seed);

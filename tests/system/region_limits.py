@@ -1,8 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What processes of a node share for regions, and how much each may have: connections to other nodes are the node's, however many
-clients use them; and where a node limits its sessions, that is of whatever they ask of regions. Where there are RDMA hosts
-(tools/rdma-guest) the two nodes that are connected are at one each."""
+clients use them; and where a node limits its sessions, that is of whatever they ask of regions."""
 import json
 import os
 import struct
@@ -13,7 +12,6 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
 from raw_session import RegionSession, wait_for  # noqa: E402
-from cluster_faults import RDMA_HOSTS  # noqa: E402
 from cluster_views import Voters  # noqa: E402
 from region_faults import make  # noqa: E402
 
@@ -24,14 +22,8 @@ RATE, COUNT = 50, 40  # operations a second of a session; of each kind
 LEAST_S = (COUNT - 2) / RATE  # the first is at once, and the next sooner by what ten milliseconds bring
 
 
-def queue_pairs(process):
-    """Of a node on all RDMA devices, by the kernel's word."""
-    shown = json.loads(subprocess.run(["rdma", "-j", "resource", "show", "qp"], stdout=subprocess.PIPE, check=True, timeout=60).stdout)
-    return {(one["ifname"], one["lqpn"]) for one in shown if one.get("pid") == process.pid}
-
-
 def connections(process):
-    """Of a node: over TCP, by the inodes of its sockets; and its queue pairs, where it has devices for them."""
+    """TCP connections of a node, by the inodes of its sockets."""
     own = set()
     for fd in os.listdir(f"/proc/{process.pid}/fd"):
         try:
@@ -40,8 +32,7 @@ def connections(process):
             pass  # it was closed meanwhile
     with open(f"/proc/{process.pid}/net/tcp", encoding="ascii") as file:
         sockets = [line.split() for line in file][1:]
-    pairs = queue_pairs(process) if RDMA_HOSTS else set()
-    return {one[9] for one in sockets if one[3] == "01" and f"socket:[{one[9]}]" in own} | pairs
+    return {one[9] for one in sockets if one[3] == "01" and f"socket:[{one[9]}]" in own}
 
 
 def reads(session, name):
@@ -60,7 +51,6 @@ def test_connections_are_the_nodes():
     reads(clients[0], b"shared")
     before, parts = connections(cluster.processes[0]), cluster.stats(0)["region_parts_there"]
     assert before and parts > 0, (before, parts)
-    assert not RDMA_HOSTS or queue_pairs(cluster.processes[0])
     for _ in range(CLIENTS):
         clients.append(RegionSession(cluster.socket(0)))
         reads(clients[-1], b"shared")
