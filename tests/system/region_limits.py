@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What processes of a node share for regions, and how much each may have: connections to other nodes are the node's, however many
-clients use them; and where a node limits its sessions, that is of whatever they ask of regions."""
+clients use them; and where a node limits its sessions, that is of whatever they ask of regions. Where there are RDMA hosts
+(tools/rdma-guest) the two nodes that are connected are at one each."""
 import json
 import os
 import struct
@@ -12,6 +13,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
 from raw_session import RegionSession, wait_for  # noqa: E402
+from cluster_faults import RDMA_HOSTS  # noqa: E402
 from cluster_views import Voters  # noqa: E402
 from region_faults import make  # noqa: E402
 
@@ -22,8 +24,15 @@ RATE, COUNT = 50, 40  # operations a second of a session; of each kind
 LEAST_S = (COUNT - 2) / RATE  # the first is at once, and the next sooner by what ten milliseconds bring
 
 
+def queue_pairs():
+    """By the kernel's word, on the devices of all hosts: both ends of whatever is connected."""
+    shown = json.loads(subprocess.run(["rdma", "-j", "resource", "show"], stdout=subprocess.PIPE, check=True, timeout=60).stdout)
+    return sum(device.get("qp", 0) for device in shown)
+
+
 def connections(process):
-    """TCP connections of a node, by the inodes of its sockets."""
+    """Of a node: over TCP, by the inodes of its sockets. And queue pairs, where there are devices for them: none is added, here or
+    there."""
     own = set()
     for fd in os.listdir(f"/proc/{process.pid}/fd"):
         try:
@@ -32,7 +41,8 @@ def connections(process):
             pass  # it was closed meanwhile
     with open(f"/proc/{process.pid}/net/tcp", encoding="ascii") as file:
         sockets = [line.split() for line in file][1:]
-    return {one[9] for one in sockets if one[3] == "01" and f"socket:[{one[9]}]" in own}
+    tcp = {one[9] for one in sockets if one[3] == "01" and f"socket:[{one[9]}]" in own}
+    return len(tcp) + (queue_pairs() if RDMA_HOSTS else 0)
 
 
 def reads(session, name):
@@ -51,14 +61,15 @@ def test_connections_are_the_nodes():
     reads(clients[0], b"shared")
     before, parts = connections(cluster.processes[0]), cluster.stats(0)["region_parts_there"]
     assert before and parts > 0, (before, parts)
+    assert not RDMA_HOSTS or queue_pairs() > len(RDMA_HOSTS), "of each device one is the kernel's own"
     for _ in range(CLIENTS):
         clients.append(RegionSession(cluster.socket(0)))
         reads(clients[-1], b"shared")
     assert cluster.stats(0)["region_parts_there"] >= parts + CLIENTS
     after = connections(cluster.processes[0])
-    print(f"# {len(before)} connections with one client, {len(after)} with {len(clients)}", flush=True)
+    print(f"# {before} connections with one client, {after} with {len(clients)}", flush=True)
     # A link of a busy machine may have broken, and come again.
-    wait_for(lambda: len(connections(cluster.processes[0])) == len(before), 20)
+    wait_for(lambda: connections(cluster.processes[0]) == before, 20)
     for client in clients:
         client.session.close()
     cluster.close()
