@@ -94,6 +94,7 @@ void calls_leased(nigh_client *client, uint32_t lane, const struct session_cqe *
     calls->offset = cqe->lease_offset;
     client->cuts++;
     calls_add_leased(calls, (uint32_t)min_u64(count, LIMIT_CALL_PLACES - calls->own_count));
+    ring_tell(client); /* who leads may have lain down before there was a lease to look after */
 }
 
 /* More are under way than there are places of its own: the lane is asked for more, once. */

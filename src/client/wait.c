@@ -159,6 +159,43 @@ static void wait_leave_lead(nigh_client *client, const struct client_op *op,
 }
 
 /*
+ * A client that has leased memory and is idle gives it back: whoever sleeps in a call looks, and
+ * other threads may use it meanwhile. Until when nothing is to be done, UINT64_MAX: it has none.
+ */
+static uint64_t wait_rest(nigh_client *client, uint64_t now_us)
+{
+    uint64_t due_us = UINT64_MAX;
+
+    client_lock(client);
+    if (client->rest_cuts != client->cuts) {
+        client->rest_cuts = client->cuts;
+        client->rest_us = now_us + LIMIT_LEASE_IDLE_US;
+    }
+    if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED &&
+        lease_may_rest(client)) {
+        if (now_us >= client->rest_us) {
+            lease_rest(client);
+            ring_flush(client);
+            client->rest_us = now_us + LIMIT_LEASE_IDLE_US; /* for what could not go now */
+        }
+        if (lease_may_rest(client)) {
+            due_us = client->rest_us;
+        }
+    }
+    client_unlock(client);
+    return due_us;
+}
+
+/* How long whoever leads may sleep. What is looked at here comes behind the lead: who uses leased
+ * memory no more from here on tells whoever has it, and told nobody before. */
+static uint64_t wait_leading_limit(nigh_client *client, uint64_t now_us, uint64_t limit_us)
+{
+    uint64_t rest_us = wait_rest(client, now_us);
+
+    return rest_us == UINT64_MAX ? limit_us : min_u64(limit_us, rest_us - now_us);
+}
+
+/*
  * An embedded node: sleeps on what other nodes send to the one lane that is waited for, and on the
  * socket, where the lane's own thread pokes. One wake-up less than sleeping for that thread. False:
  * it cannot. *now_us: the time before and, if that is known, after.
@@ -169,8 +206,7 @@ static bool wait_on_lane(nigh_client *client, const struct client_op *op, uint64
     const struct session_driver *driver = client->driver;
     uint64_t lanes = atomic_load_explicit(&client->busy_lanes, memory_order_relaxed);
     uint32_t lane = lanes != 0 ? (uint32_t)__builtin_ctzll(lanes) : 0;
-    struct timespec wait = {.tv_sec = (time_t)(limit_us / 1000000),
-                            .tv_nsec = (long)(limit_us % 1000000) * 1000};
+    struct timespec wait;
     struct pollfd fds[3] = {{.fd = client->socket_fd, .events = POLLIN},
                             {.fd = client->lead_fd, .events = POLLIN},
                             {.events = POLLIN}};
@@ -178,6 +214,9 @@ static bool wait_on_lane(nigh_client *client, const struct client_op *op, uint64
     if (lanes == 0 || (lanes & (lanes - 1)) != 0 || !wait_takes_lead(client)) {
         return false;
     }
+    limit_us = wait_leading_limit(client, *now_us, limit_us);
+    wait = (struct timespec){.tv_sec = (time_t)(limit_us / 1000000),
+                             .tv_nsec = (long)(limit_us % 1000000) * 1000};
     fds[2].fd = driver->rest(driver->context, lane, *now_us);
     *now_us = 0;
     if (fds[2].fd >= 0) {
@@ -232,34 +271,6 @@ static uint64_t wait_limit(const struct client_op *op, uint64_t now_us, uint64_t
         end_us = min_u64(end_us, op->deadline_us);
     }
     return end_us == UINT64_MAX ? UINT64_MAX : end_us - now_us;
-}
-
-/*
- * A client that has leased memory and is idle gives it back: whoever sleeps in a call looks, and
- * other threads may use it meanwhile. Until when nothing is to be done, UINT64_MAX: it has none.
- */
-static uint64_t wait_rest(nigh_client *client, uint64_t now_us)
-{
-    uint64_t due_us = UINT64_MAX;
-
-    client_lock(client);
-    if (client->rest_cuts != client->cuts) {
-        client->rest_cuts = client->cuts;
-        client->rest_us = now_us + LIMIT_LEASE_IDLE_US;
-    }
-    if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED &&
-        lease_may_rest(client)) {
-        if (now_us >= client->rest_us) {
-            lease_rest(client);
-            ring_flush(client);
-            client->rest_us = now_us + LIMIT_LEASE_IDLE_US; /* for what could not go now */
-        }
-        if (lease_may_rest(client)) {
-            due_us = client->rest_us;
-        }
-    }
-    client_unlock(client);
-    return due_us;
 }
 
 nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadline_us)
@@ -322,7 +333,8 @@ nigh_status wait_for(nigh_client *client, struct client_op *op, uint64_t deadlin
         /* The other side of a pair wakes who sleeps on the socket alone. */
         first = sleeps == 0 && !pairs_any(client);
         if (!first && wait_takes_lead(client)) {
-            wait_on_socket(client, op, wait_limit(op, now_us, min_u64(deadline_us, rest_us)));
+            wait_on_socket(client, op,
+                           wait_leading_limit(client, now_us, wait_limit(op, now_us, deadline_us)));
         } else {
             wait_on_futex(client, op, wait_limit(op, now_us, min_u64(deadline_us, rest_us)), first);
         }
