@@ -105,12 +105,14 @@ static struct sockaddr_un listen_address(const char *path)
     return address;
 }
 
-nigh_status listen_look(const char *path, char *why, size_t why_bytes)
+/* is_left: there is a socket that nobody answers on. */
+static nigh_status look(const char *path, bool *is_left, char *why, size_t why_bytes)
 {
     struct sockaddr_un address = listen_address(path);
     struct stat st;
     int probe, error;
 
+    *is_left = false;
     if (lstat(path, &st) != 0)
         return errno == ENOENT ? NIGH_OK : listen_fail(path, errno, why, why_bytes);
     if (!S_ISSOCK(st.st_mode)) {
@@ -128,15 +130,25 @@ nigh_status listen_look(const char *path, char *why, size_t why_bytes)
                  "something answers on %s already; stop it, or choose another --socket", path);
         return NIGH_BUSY;
     }
+    *is_left = true;
     return NIGH_OK;
 }
 
-/* Removes a socket that nobody answers on. */
+nigh_status listen_look(const char *path, char *why, size_t why_bytes)
+{
+    bool is_left;
+
+    return look(path, &is_left, why, why_bytes);
+}
+
+/* Removes a socket that nobody answers on. Where there was none nothing is removed: somebody else
+ * may make one at any time. */
 static nigh_status listen_clear(const char *path, char *why, size_t why_bytes)
 {
-    nigh_status status = listen_look(path, why, why_bytes);
+    bool is_left;
+    nigh_status status = look(path, &is_left, why, why_bytes);
 
-    if (status == NIGH_OK && unlink(path) != 0 && errno != ENOENT)
+    if (is_left && unlink(path) != 0 && errno != ENOENT)
         return listen_fail(path, errno, why, why_bytes);
     return status;
 }
