@@ -786,7 +786,7 @@ static void who_may_what_is_so_on_all_nodes(void **state)
 
     (void)state;
     if (geteuid() != 0) {
-        skip();
+        SUPPORT_SKIP("needs root, to become somebody else");
     }
     assert_int_equal(chmod(support_dir(), 0711), 0);
     begin_world(&world, NODES);

@@ -348,7 +348,7 @@ static void messages_cross_over_ipv6(void **state)
 {
     (void)state;
     if (!has_ipv6())
-        skip();
+        SUPPORT_SKIP("no IPv6 here");
     a_message_crosses("[::1]:0");
 }
 

@@ -239,8 +239,7 @@ static void test_plain_pages_are_said_aloud(void **state)
     (void)state;
     assert_int_equal(admission_read("", &facts), NIGH_OK);
     if (admission_huge_free_bytes(&facts) >= 16 * MIB) {
-        print_message("the machine has huge pages free\n");
-        skip();
+        SUPPORT_SKIP("the machine has huge pages free");
     }
     log_set_sink(&sink);
     assert_int_equal(extent_set_create(&options, &set, why, sizeof(why)), NIGH_OK);
@@ -736,7 +735,7 @@ static void test_memory_is_near_its_lane(void **state)
 
     (void)state;
     if (access("/proc/self/numa_maps", R_OK) != 0)
-        skip();
+        SUPPORT_SKIP("a kernel that knows no NUMA nodes");
     set = set_ok(16 * MIB, 2);
     assert_int_equal(preferring_extents(), 0);
     assert_int_equal(extent_set_far_bytes(set), 0);

@@ -255,8 +255,7 @@ static void test_strangers_only_read(void **state)
 
     (void)state;
     if (geteuid() != 0) {
-        print_message("needs root, to become somebody else\n");
-        skip();
+        SUPPORT_SKIP("needs root, to become somebody else");
     }
     fd = memfd_ok(MIB, 0);
     assert_int_equal(memfd_reopen_read_only(fd, &read_fd), NIGH_OK);
