@@ -9,10 +9,18 @@
 #include "base/list.h"
 #include "memory/space_record.h"
 
+#define HOLD_BUCKETS 256u /* a power of two */
+
+/* Of a window's the n-th has the n-th word of its memory (space_consumer_grant). */
 struct hold {
     struct space_engine *engine; /* NULL: none */
     uint64_t block;
-    uint8_t how; /* enum space_op_holds */
+    struct window *window;
+    struct list_node node; /* in the bucket of its block */
+    uint8_t how;           /* enum space_op_holds */
+    bool is_wanted;        /* its client does not keep it */
+    bool is_leaving;       /* it was kept, and is let go when all before this is carried out: */
+    uint64_t until;
 };
 
 /* A record that is not done. */
@@ -24,6 +32,7 @@ struct record {
     struct list_node node; /* in the order of the ring; not linked: free */
     nigh_status why;       /* of NULL otherwise: how it ends */
     bool runs;             /* the engine has it */
+    bool is_again;         /* a lock that the window kept, and has */
 };
 
 /* What this window wrote is durable once that record of the engine's log is. */
@@ -44,7 +53,7 @@ struct window {
     struct list kept; /* what is done and not told */
     uint32_t count;   /* of both */
     struct record records[LIMIT_SPACE_RECORDS];
-    uint32_t held; /* of these: */
+    uint32_t held, leaving; /* of these: */
     struct hold holds[LIMIT_SPACE_HOLDS];
     struct mark marks[LIMIT_SPACES];
 };
@@ -54,6 +63,7 @@ struct space_windows {
     uint32_t count, next;
     uint32_t used; /* behind these there are none */
     struct window **windows;
+    struct list holds[HOLD_BUCKETS];
     /* What a READ took, from the bytes of an op until its end, which is next. */
     uint64_t read[LIMIT_SPACE_BLOCK_BYTES / 8];
 };
@@ -72,6 +82,9 @@ nigh_status space_windows_create(uint32_t count, const struct space_windows_shel
     if (windows->windows == NULL) {
         free(windows);
         return NIGH_OUT_OF_MEMORY;
+    }
+    for (uint32_t n = 0; n < HOLD_BUCKETS; n++) {
+        list_init(&windows->holds[n]);
     }
     windows->shell = *shell;
     windows->count = count;
@@ -122,24 +135,51 @@ static uint64_t block_of(const struct space_engine *engine, uint64_t address)
     return address & ~(uint64_t)(space_engine_block_bytes(engine) - 1);
 }
 
+static struct list *bucket_of(struct space_windows *windows, uint64_t block)
+{
+    return &windows->holds[space_hash(block, 0) >> 32 & (HOLD_BUCKETS - 1)];
+}
+
 /* NULL: it does not. Mostly it holds nothing at all. */
 static struct hold *find_hold(struct window *window, const struct space_engine *engine,
                               uint64_t block)
 {
-    if (engine != NULL && window->held == 0) {
+    if (window->held == 0) {
         return NULL;
     }
-    for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS; n++) {
-        if (window->holds[n].engine == engine &&
-            (engine == NULL || window->holds[n].block == block)) {
-            return &window->holds[n];
+    LIST_FOREACH(node, bucket_of(window->windows, block))
+    {
+        struct hold *hold = container_of(node, struct hold, node);
+
+        if (hold->window == window && hold->engine == engine && hold->block == block) {
+            return hold;
         }
     }
     return NULL;
 }
 
+/* There is room: make_room. */
+static struct hold *free_hold(struct window *window)
+{
+    uint32_t n = 0;
+
+    while (window->holds[n].engine != NULL) {
+        n++;
+        NIGH_ASSERT(n < LIMIT_SPACE_HOLDS);
+    }
+    return &window->holds[n];
+}
+
+static uint32_t number_of(const struct hold *hold)
+{
+    return (uint32_t)(hold - hold->window->holds);
+}
+
 static void forget_hold(struct window *window, struct hold *hold)
 {
+    space_consumer_drop(&window->consumer, number_of(hold));
+    list_remove(&hold->node);
+    window->leaving -= hold->is_leaving;
     hold->engine = NULL;
     window->held--;
 }
@@ -154,6 +194,92 @@ static void let_go(struct window *window, struct hold *hold, uint64_t now_us)
 
     NIGH_ASSERT(has_ended);
     forget_hold(window, hold);
+}
+
+/* ---- what a window keeps -------------------------------------------------- */
+
+/* It is let go: soon, if its client only keeps it, or by the client's UNLOCK. */
+static void want(struct hold *hold)
+{
+    struct window *window = hold->window;
+
+    if (hold->is_wanted) {
+        return;
+    }
+    hold->is_wanted = true;
+    hold->is_leaving = space_consumer_want(&window->consumer, number_of(hold), &hold->until);
+    window->leaving += hold->is_leaving;
+    window->is_dirty |= hold->is_leaving;
+}
+
+static bool want_all(struct space_windows *windows, const struct space_engine *engine)
+{
+    bool any = false;
+
+    for (uint32_t n = 0; n < HOLD_BUCKETS; n++) {
+        LIST_FOREACH(node, &windows->holds[n])
+        {
+            struct hold *hold = container_of(node, struct hold, node);
+
+            if (hold->engine == engine) {
+                want(hold);
+                any |= hold->is_leaving;
+            }
+        }
+    }
+    return any;
+}
+
+bool space_windows_wanted(struct space_windows *windows, const struct space_engine *engine,
+                          uint64_t block)
+{
+    uint32_t held = 0, leaving = 0;
+
+    if (block == 0) {
+        return want_all(windows, engine);
+    }
+    LIST_FOREACH(node, bucket_of(windows, block))
+    {
+        struct hold *hold = container_of(node, struct hold, node);
+
+        if (hold->engine == engine && hold->block == block) {
+            want(hold);
+            held++;
+            leaving += hold->is_leaving;
+        }
+    }
+    return held > 0 && leaving == held;
+}
+
+/* As an UNLOCK would that stood in the ring where its client gave it back. */
+static bool may_leave(const struct window *window, const struct hold *hold)
+{
+    return hold->is_leaving && window->consumer.head >= hold->until;
+}
+
+static void let_leave(struct window *window, uint64_t now_us)
+{
+    for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS && window->leaving > 0; n++) {
+        if (window->holds[n].engine != NULL && may_leave(window, &window->holds[n])) {
+            let_go(window, &window->holds[n], now_us);
+        }
+    }
+}
+
+/* Room for one more: what is only kept gives way, behind all that was said before. */
+static bool make_room(struct window *window, uint64_t now_us)
+{
+    for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS && window->held == LIMIT_SPACE_HOLDS; n++) {
+        struct hold *hold = &window->holds[n];
+
+        if (space_consumer_is_kept(&window->consumer, n, window->consumer.head)) {
+            want(hold);
+        }
+        if (may_leave(window, hold)) {
+            let_go(window, hold, now_us);
+        }
+    }
+    return window->held < LIMIT_SPACE_HOLDS;
 }
 
 /* ---- kinds ---------------------------------------------------------------- */
@@ -210,16 +336,25 @@ static struct space_engine *find(const struct window *window, uint32_t space, bo
     return shell->find(shell->context, window->session, space, may_write, why);
 }
 
-static void note_hold(struct window *window, const struct record *record)
+static void note_hold(struct window *window, struct record *record)
 {
-    struct hold *hold = find_hold(window, NULL, 0);
+    uint64_t block = block_of(record->engine, record->record.address);
+    struct hold *hold =
+        record->is_again ? find_hold(window, record->engine, block) : free_hold(window);
 
     NIGH_ASSERT(hold != NULL);
-    *hold = (struct hold){.engine = record->engine,
-                          .block = block_of(record->engine, record->record.address),
-                          .how = record->op.kind == SPACE_OP_LOCK_READ ? SPACE_HOLDS_TO_READ
-                                                                       : SPACE_HOLDS_ALONE};
-    window->held++;
+    if (!record->is_again) {
+        *hold = (struct hold){.engine = record->engine,
+                              .block = block,
+                              .window = window,
+                              .how = record->op.kind == SPACE_OP_LOCK_READ ? SPACE_HOLDS_TO_READ
+                                                                           : SPACE_HOLDS_ALONE,
+                              .is_wanted = space_engine_is_wanted(record->engine, block)};
+        list_push_back(bucket_of(window->windows, block), &hold->node);
+        window->held++;
+    }
+    space_consumer_grant(&window->consumer, number_of(hold), hold->is_wanted);
+    record->op.value = hold->is_wanted ? 0 : number_of(hold) + 1;
 }
 
 /* ---- what is durable ------------------------------------------------------ */
@@ -433,8 +568,48 @@ static uint64_t deadline_of(const struct space_record *record, uint64_t now_us)
     return now_us + record->timeout_us;
 }
 
+/* Whether the window has what it asks for, and kept it. */
+static bool is_again(const struct window *window, const struct record *record,
+                     const struct hold *hold)
+{
+    return hold != NULL && is_lock(record->record.kind) && !hold->is_wanted &&
+           (hold->how == SPACE_HOLDS_TO_READ) == (record->op.kind == SPACE_OP_LOCK_READ) &&
+           space_consumer_is_kept(&window->consumer, number_of(hold), record->record.at);
+}
+
+/* Whether it does no harm that the block is kept, by the same window. */
+static bool may_be_under(const struct hold *hold, uint8_t kind)
+{
+    return hold->how == SPACE_HOLDS_ALONE ? writes(kind) : kind == SPACE_RECORD_READ;
+}
+
+/* The hold that a record is under, or NULL. One that was given back before it is let go, unless it
+ * may stay. */
+static struct hold *hold_over(struct window *window, const struct record *record, uint64_t now_us)
+{
+    uint64_t at = record->record.at;
+    struct hold *hold =
+        find_hold(window, record->engine, block_of(record->engine, record->record.address));
+
+    if (hold == NULL || is_again(window, record, hold)) {
+        return hold;
+    }
+    if (!may_be_under(hold, record->record.kind) &&
+        space_consumer_is_kept(&window->consumer, number_of(hold), at)) {
+        want(hold);
+    }
+    if (!hold->is_leaving || at < hold->until) {
+        return hold;
+    }
+    if (may_leave(window, hold)) {
+        let_go(window, hold, now_us);
+    }
+    return NULL;
+}
+
 /* Whether it may be asked for at all, with what the window holds. */
-static nigh_status prepare(struct window *window, struct record *record, bool may_write)
+static nigh_status prepare(struct window *window, struct record *record, bool may_write,
+                           uint64_t now_us)
 {
     const struct space_record *asked = &record->record;
     struct space_op *op = &record->op;
@@ -448,12 +623,16 @@ static nigh_status prepare(struct window *window, struct record *record, bool ma
     if (!may_write && !reads) {
         return NIGH_DENIED;
     }
-    hold = find_hold(window, record->engine, block_of(record->engine, asked->address));
+    hold = hold_over(window, record, now_us);
+    record->is_again = is_again(window, record, hold);
+    if (record->is_again) {
+        return NIGH_OK;
+    }
     op->holds = hold == NULL ? SPACE_HOLDS_NOTHING : hold->how;
     if (asked->kind == SPACE_RECORD_UNLOCK && hold == NULL) {
         return NIGH_INVALID;
     }
-    if (is_lock(asked->kind) && find_hold(window, NULL, 0) == NULL) {
+    if (is_lock(asked->kind) && !make_room(window, now_us)) {
         return NIGH_LIMIT;
     }
     if (asked->kind == SPACE_RECORD_UNLOCK) {
@@ -468,6 +647,7 @@ static void begin_op(struct window *window, struct record *record, uint64_t now_
     bool may_write = false;
     nigh_status status, why;
 
+    record->is_again = false;
     /* What it has open may have changed since it was taken. */
     record->op = (struct space_op){
         .kind = op_kind(asked->kind),
@@ -484,8 +664,8 @@ static void begin_op(struct window *window, struct record *record, uint64_t now_
         end_record(record, NIGH_CLOSED);
         return;
     }
-    status = prepare(window, record, may_write);
-    if (status != NIGH_OK) {
+    status = prepare(window, record, may_write, now_us);
+    if (status != NIGH_OK || record->is_again) {
         end_record(record, status);
         return;
     }
@@ -726,6 +906,7 @@ static bool serve(struct window *window, uint64_t now_us)
     if (had) {
         take_hints(window);
     }
+    let_leave(window, now_us);
     take_some(window, now_us);
     expire(window, now_us);
     window->is_dirty |= window->flushes;
@@ -733,10 +914,30 @@ static bool serve(struct window *window, uint64_t now_us)
     while (window->is_dirty) {
         window->is_dirty = false;
         advance(window, now_us);
+        let_leave(window, now_us);
     }
     space_consumer_wake(&window->consumer);
     return !window->is_broken && window->count < LIMIT_SPACE_RECORDS &&
            space_consumer_has_work(&window->consumer);
+}
+
+/* What was asked for by a window that had its turn behind those that keep it. true: some of it was
+ * let go: who waited for that is told by the next turn. */
+static bool let_all_leave(struct space_windows *windows, uint64_t now_us)
+{
+    bool any = false;
+
+    for (uint32_t n = 0; n < windows->used; n++) {
+        struct window *window = windows->windows[n];
+
+        if (window != NULL && window->leaving > 0 && !window->is_broken) {
+            uint32_t before = window->leaving;
+
+            let_leave(window, now_us);
+            any |= window->leaving != before;
+        }
+    }
+    return any;
 }
 
 bool space_windows_turn(struct space_windows *windows, uint64_t now_us)
@@ -751,7 +952,7 @@ bool space_windows_turn(struct space_windows *windows, uint64_t now_us)
             more |= serve(window, now_us);
         }
     }
-    return more;
+    return let_all_leave(windows, now_us) || more;
 }
 
 bool space_windows_has_work(const struct space_windows *windows)

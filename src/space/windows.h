@@ -50,6 +50,12 @@ void space_windows_remove(struct space_windows *windows, uint32_t window, uint64
 void space_windows_let_go(struct space_windows *windows, uint32_t session,
                           struct space_engine *engine, nigh_status why, uint64_t now_us);
 
+/* Of an engine's shell: somebody wants a block that windows hold, or any (0). What is only kept is
+ * let go in the next turn, or when all that its thread said before is carried out; true: that is
+ * all of it. */
+bool space_windows_wanted(struct space_windows *windows, const struct space_engine *engine,
+                          uint64_t block);
+
 /* Whether there is something to take: what a lane looks at before it sleeps, behind the fence that
  * space_producer_must_ring needs. */
 bool space_windows_has_work(const struct space_windows *windows);

@@ -86,6 +86,18 @@ static void note_cut(void *context, uint8_t seat, nigh_status why)
     fail_msg("seat %u is cut: %s", seat, nigh_status_name(why));
 }
 
+static uint64_t wanted_block; /* the last that was asked for, of those that are held here */
+static uint32_t wanted_count;
+static bool gives_way; /* it is only kept */
+
+static bool note_wanted(void *context, uint64_t block)
+{
+    (void)context;
+    wanted_block = block;
+    wanted_count++;
+    return gives_way;
+}
+
 static void op_bytes(struct space_op *op, void *bytes)
 {
     if (op->kind == SPACE_OP_WRITE) {
@@ -147,13 +159,14 @@ static void create(void)
         .life = 9,
         .home_memory = home_memory,
         .cache_memory = cache_memory,
-        .shell = {.send = note_send, .cut = note_cut},
+        .shell = {.send = note_send, .cut = note_cut, .wanted = note_wanted},
     };
 
     memset(home_memory, 0, sizeof(home_memory));
     memset(cache_memory, 0, sizeof(cache_memory));
-    sent = 0;
-    is_full = false;
+    sent = wanted_count = 0;
+    wanted_block = 0;
+    is_full = gives_way = false;
     space_view_make_home(home_memory, 8, BYTES, space_address_of_life(0, 1, 8 * BYTES),
                          &config.home);
     space_view_make_cache(cache_memory, 1, BYTES, &config.cache);
@@ -749,6 +762,110 @@ static void who_holds_leaves_frames_to_others(void **state)
     assert_true(space_engine_begin(engine, &op, 1));
     op = op_of(SPACE_OP_LOCK_WRITE, first + most * BYTES);
     assert_true(space_engine_begin(engine, &op, 1));
+    assert_int_equal(op.status, NIGH_OK);
+    end();
+}
+
+/* Whoever wants what is held here is said to: of a block that is cached, and of the home's. */
+static void what_is_held_is_asked_for(void **state)
+{
+    (void)state;
+    for (uint32_t is_home = 0; is_home < 2; is_home++) {
+        struct space_op op;
+        uint64_t block;
+
+        begin();
+        block = is_home ? allocate() : own();
+        (void)lock_of(block, SPACE_OP_LOCK_WRITE);
+        assert_int_equal(wanted_count, 0);
+        assert_false(space_engine_is_wanted(engine, block));
+        op = op_of(SPACE_OP_LOCK_READ, block);
+        op.is_try = true;
+        assert_true(space_engine_begin(engine, &op, 1));
+        assert_int_equal(op.status, NIGH_BUSY);
+        assert_int_equal(wanted_block, block);
+        gives_way = true; /* it is not there at once, but soon */
+        assert_false(space_engine_begin(engine, &op, 1));
+        assert_true(space_engine_is_wanted(engine, block));
+        unlock(block, SPACE_HOLDS_ALONE);
+        assert_int_equal(op.operands[1], 1);
+        assert_int_equal(op.status, NIGH_OK);
+        assert_false(space_engine_is_wanted(engine, block));
+        wanted_block = 0;
+        op = op_of(SPACE_OP_WRITE, block);
+        assert_false(space_engine_begin(engine, &op, 1));
+        assert_int_equal(wanted_block, block);
+        unlock(block, SPACE_HOLDS_TO_READ);
+        assert_int_equal(op.operands[1], 1);
+        end();
+    }
+}
+
+/* The same of another node, and of who is no member any more: nobody here waits. */
+static void what_others_want_is_asked_for(void **state)
+{
+    uint64_t block;
+
+    (void)state;
+    begin();
+    block = own();
+    (void)lock_of(block, SPACE_OP_LOCK_WRITE);
+    forward(block);
+    assert_int_equal(wanted_block, block);
+    assert_true(space_engine_is_wanted(engine, block));
+    unlock(block, SPACE_HOLDS_ALONE);
+    end();
+
+    begin();
+    block = allocate();
+    (void)lock_of(block, SPACE_OP_LOCK_READ);
+    assert_false(space_engine_is_wanted(engine, block));
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                               .event = SPACE_HOME_ASK_WRITE,
+                               .whom = SPACE_NOBODY,
+                               .term = 1,
+                               .address = block});
+    assert_int_equal(wanted_block, block);
+    assert_true(space_engine_is_wanted(engine, block));
+    unlock(block, SPACE_HOLDS_TO_READ);
+    end();
+
+    begin();
+    block = own();
+    (void)lock_of(block, SPACE_OP_LOCK_READ);
+    space_engine_down(engine, 1, 1);
+    space_engine_members(engine, 5, 1);
+    assert_int_equal(wanted_block, block);
+    assert_true(space_engine_is_wanted(engine, block));
+    unlock(block, SPACE_HOLDS_TO_READ);
+    end();
+}
+
+/* As many as may be held are only kept: another waits until one is let go. */
+static void what_is_kept_makes_room_for_what_is_held(void **state)
+{
+    uint64_t first = space_address_first(1);
+    uint32_t most = SPACE_WAYS - LIMIT_SPACE_LEAVING;
+    struct space_op op;
+
+    (void)state;
+    begin();
+    (void)own();
+    (void)lock_of(first, SPACE_OP_LOCK_WRITE);
+    for (uint32_t n = 1; n < most; n++) {
+        op = op_of(SPACE_OP_LOCK_WRITE, first + n * BYTES);
+        assert_false(space_engine_begin(engine, &op, 1));
+        give(op.address);
+    }
+    assert_int_equal(wanted_count, 0); /* there are frames */
+    gives_way = true;
+    op = op_of(SPACE_OP_LOCK_WRITE, first + most * BYTES);
+    assert_false(space_engine_begin(engine, &op, 1));
+    assert_int_equal(wanted_count, most);
+    unlock(first, SPACE_HOLDS_ALONE);
+    (void)space_engine_turn(engine, 1);
+    give(op.address);
+    assert_int_equal(op.operands[1], 1);
     assert_int_equal(op.status, NIGH_OK);
     end();
 }
@@ -1486,6 +1603,9 @@ int main(void)
         cmocka_unit_test(what_is_too_much_is_not_begun),
         cmocka_unit_test(what_somebody_has_is_not_freed_for_want_of_room),
         cmocka_unit_test(who_holds_leaves_frames_to_others),
+        cmocka_unit_test(what_is_held_is_asked_for),
+        cmocka_unit_test(what_others_want_is_asked_for),
+        cmocka_unit_test(what_is_kept_makes_room_for_what_is_held),
         cmocka_unit_test(what_a_home_that_is_gone_left_makes_room),
         cmocka_unit_test(what_is_read_for_another_is_not_dropped),
         cmocka_unit_test(who_can_have_no_frame_is_told_so),
