@@ -142,8 +142,11 @@ static nigh_status ask_for_lock(nigh_space *space, struct client_window *window,
     }
     status = window_ask(space, window, question, op_deadline_us(timeout_us), &value, NULL);
     if (status == NIGH_OK) {
-        value = is_locked_again(window, space, block) ? value : 0;
+        /* Noted in any case: a lock that was let go here, unheard, has its word no more. */
         *kept = space_producer_note_lock(&window->producer, &space->mapped, block, is_alone, value);
+        if (!is_locked_again(window, space, block)) {
+            *kept = SPACE_NO_KEPT;
+        }
     }
     return status;
 }
@@ -222,6 +225,7 @@ nigh_status nigh_space_unlock(nigh_space *space, nigh_space_address address, uin
                          "nigh_space_unlock: this thread does not hold the block");
     }
     if (hold->kept != SPACE_NO_KEPT && !window->asks &&
+        space_producer_is_of(&window->producer, hold->kept, hold->space, hold->block) &&
         space_producer_keep(&window->producer, hold->kept)) {
         *hold = window->holds[--window->hold_count];
         return NIGH_OK;

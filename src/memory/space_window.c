@@ -163,6 +163,12 @@ uint32_t space_producer_note_lock(struct space_producer *producer, const struct 
     return (uint32_t)value - 1;
 }
 
+bool space_producer_is_of(const struct space_producer *producer, uint32_t kept, uint32_t space,
+                          uint64_t block)
+{
+    return producer->kept[kept].block == block && producer->kept[kept].space == space;
+}
+
 bool space_producer_keep(struct space_producer *producer, uint32_t kept)
 {
     uint64_t held = SPACE_KEPT_HELD, word = producer->tail | SPACE_KEPT_KEPT;

@@ -230,7 +230,13 @@ bool space_producer_is_done(const struct space_producer *producer, uint64_t tick
 uint32_t space_producer_note_lock(struct space_producer *producer, const struct space_mapped *space,
                                   uint64_t block, bool is_alone, uint64_t value);
 
-/* Gives it back, and keeps it: true. false: an UNLOCK is to be said, somebody wants it. */
+/* Whether the word is yet of that lock, as far as was noted: the lane lets go of what is of a space
+ * that was deleted, or left, and tells nobody; the word is another lock's then. */
+bool space_producer_is_of(const struct space_producer *producer, uint32_t kept, uint32_t space,
+                          uint64_t block);
+
+/* Gives it back, and keeps it: true. false: an UNLOCK is to be said, somebody wants it. Only of
+ * what it is of (is_of). */
 bool space_producer_keep(struct space_producer *producer, uint32_t kept);
 
 /* Which kept lock is of that block, or SPACE_NO_KEPT; it may have been revoked. */

@@ -109,8 +109,8 @@ struct space_shell {
      * it is called all the time. */
     void (*wake)(void *context);
     /* Somebody wants a block that clients here hold (docs/spaces.md, "Kept locks"); 0: each that
-     * they hold. true: none of them has the lock any more, and the block is let go soon, by ops:
-     * not from inside this call. NULL: never. */
+     * they hold. true: none of them has the lock any more, and the block is let go soon whatever
+     * else waits, by ops: not from inside this call. NULL: never. */
     bool (*wanted)(void *context, uint64_t block);
     /* Of an engine that has a log: a job of it (space_log_run), one at a time. Whoever runs it sets
      * its status; then space_engine_logged, not from inside this call. */
@@ -227,7 +227,8 @@ enum space_op_holds {
 
 /*
  * One thing that a client wants, of one block. In the caller's memory from begin until its end; it
- * changes nothing of it meanwhile.
+ * changes nothing of it meanwhile, but for `holds`: who lets go of a block, as a lock that was kept
+ * is, makes it NOTHING first in what was begun under that, and waits.
  */
 struct space_op {
     uint8_t kind;  /* enum space_op_kind */

@@ -285,10 +285,13 @@ bool engine_cache_is_wanted(struct space_engine *engine, uint64_t block)
 void engine_want_of_seats(struct space_engine *engine, uint64_t seats)
 {
     for (uint32_t frame = 0; frame < space_frames_count(&engine->frames); frame++) {
-        uint64_t block = space_frames_block(&engine->frames, frame);
+        uint64_t block;
 
-        if (engine->lines[frame].holds != 0 &&
-            space_set_has(seats, (uint8_t)space_address_seat(block))) {
+        if (engine->lines[frame].holds == 0) {
+            continue;
+        }
+        block = space_frames_block(&engine->frames, frame);
+        if (space_set_has(seats, (uint8_t)space_address_seat(block))) {
             (void)engine_want(engine, block);
         }
     }
@@ -392,16 +395,22 @@ static bool is_read(const struct space_op *op)
     return op->kind == SPACE_OP_READ || op->kind == SPACE_OP_LOCK_READ;
 }
 
-/* A lock that somebody here keeps it from, or that others here wait for already. */
-static bool is_kept_from(const struct space_line *line, const struct space_op *op)
+/* A try-lock of what somebody here holds, and not only for itself, or that others wait for already:
+ * those who only keep it were asked for it as these began to wait. */
+static bool is_busy(struct space_engine *engine, const struct line_at *at,
+                    const struct space_op *op)
 {
+    const struct space_line *line = at->line;
+    bool is_read = op->kind == SPACE_OP_LOCK_READ;
+    bool is_held = is_read ? line->holds >= SPACE_HELD_ALONE - 1 : line->holds != 0;
+
     if (!space_line_is_readable(line)) {
         return false;
     }
-    if (op->kind == SPACE_OP_LOCK_READ) {
-        return line->holds >= SPACE_HELD_ALONE - 1 || line->owed != 0 || line->wants_write;
+    if ((line->owed != 0 || line->wants_write) && (is_read || is_held)) {
+        return true;
     }
-    return op->kind == SPACE_OP_LOCK_WRITE && line->holds != 0;
+    return is_held && !engine_want(engine, at->block);
 }
 
 static enum engine_tried perform(struct space_engine *engine, const struct line_at *at,
@@ -432,8 +441,7 @@ static enum engine_tried try_line(struct space_engine *engine, struct line_at *a
     struct space_message message = engine_here(engine, event_of(op->kind));
     enum space_result result;
 
-    if (op->is_try && is_kept_from(at->line, op) &&
-        !(at->line->holds != 0 && engine_want(engine, at->block))) {
+    if (op->is_try && is_busy(engine, at, op)) {
         op->status = NIGH_BUSY;
         return TRIED_ENDED;
     }

@@ -282,17 +282,19 @@ static uint8_t event_of(uint8_t kind)
     }
 }
 
-/* A lock that somebody keeps it from, or that others wait for. */
-static bool is_kept_from(struct space_engine *engine, uint64_t number, const struct space_op *op)
+/* A try-lock of what somebody holds, and not only for itself, or that others wait for: those who
+ * only keep it were asked for it as these began to wait. */
+static bool is_busy(struct space_engine *engine, uint64_t number, const struct space_op *op)
 {
     const struct space_entry *entry = &engine->entries[number];
     struct space_work scratch, *work = work_of(engine, number, &scratch);
+    bool is_held =
+        op->kind == SPACE_OP_LOCK_READ ? entry->holds >= SPACE_HELD_ALONE - 1 : entry->holds != 0;
 
     if (work->queued > 0 && !work->is_turn && entry->state <= SPACE_HOME_FREED) {
         return true;
     }
-    return op->kind == SPACE_OP_LOCK_READ ? entry->holds >= SPACE_HELD_ALONE - 1
-                                          : entry->holds != 0;
+    return is_held && !engine_want(engine, engine_block(engine, op->address));
 }
 
 bool engine_home_is_wanted(struct space_engine *engine, uint64_t number)
@@ -334,8 +336,7 @@ enum engine_tried engine_try_home(struct space_engine *engine, struct space_op *
                    ? perform(engine, number, op)
                    : end_now(op, NIGH_LOCK_LOST);
     }
-    if (op->is_try && is_kept_from(engine, number, op) &&
-        !(entry->holds != 0 && engine_want(engine, engine_block(engine, op->address)))) {
+    if (op->is_try && is_busy(engine, number, op)) {
         return end_now(op, NIGH_BUSY);
     }
     result = engine_home_here(engine, number, event_of(op->kind));

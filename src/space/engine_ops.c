@@ -318,7 +318,9 @@ enum engine_tried engine_wait(struct space_engine *engine, struct space_op *op,
     op->state = tried == TRIED_WAITS ? OP_WAITS : tried == TRIED_WRITTEN ? OP_WRITTEN : OP_STARVES;
     list_push_back(list, &op->node);
     engine->stats.waiting++;
-    if (tried == TRIED_WAITS && is_held(engine, op->place->address)) {
+    /* Who waits under its own lock, for what was written to be durable, wants nobody's. */
+    if (tried == TRIED_WAITS && op->holds == SPACE_HOLDS_NOTHING &&
+        is_held(engine, op->place->address)) {
         (void)engine_want(engine, op->place->address);
     }
     return tried;

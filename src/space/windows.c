@@ -9,18 +9,27 @@
 #include "base/list.h"
 #include "memory/space_record.h"
 
-#define HOLD_BUCKETS 256u /* a power of two */
-
 /* Of a window's the n-th has the n-th word of its memory (space_consumer_grant). */
 struct hold {
     struct space_engine *engine; /* NULL: none */
     uint64_t block;
     struct window *window;
-    struct list_node node; /* in the bucket of its block */
-    uint8_t how;           /* enum space_op_holds */
-    bool is_wanted;        /* its client does not keep it */
-    bool is_leaving;       /* it was kept, and is let go when all before this is carried out: */
+    struct engine_holds *of;
+    struct list_node node;  /* in the bucket of its block */
+    struct list_node state; /* in one of the engine's lists, or none: it is held, and wanted */
+    uint8_t next;           /* in the window's bucket, and 1 */
+    uint8_t how;            /* enum space_op_holds */
+    bool is_wanted;         /* its client does not keep it */
+    bool is_leaving;        /* it was kept, and is let go when all before this is carried out: */
     uint64_t until;
+};
+
+/* All that windows hold of one engine. */
+struct engine_holds {
+    const struct space_engine *engine;
+    uint32_t count; /* 0: none of it */
+    struct list unasked, leaving;
+    uint32_t looked; /* in that turn all that leave were looked at, and none could */
 };
 
 /* A record that is not done. */
@@ -45,7 +54,7 @@ struct window {
     struct space_windows *windows;
     bool is_used, is_broken;
     bool flushes;  /* a FLUSH waits for logs */
-    bool rereads;  /* a READ was done while nothing may be told: it is done once more */
+    bool rereads;  /* what was asked for while nothing may be told is looked at once more */
     bool is_dirty; /* something ended: what waits for it is looked at, and who sleeps woken */
     uint32_t session;
     struct space_consumer consumer;
@@ -55,6 +64,7 @@ struct window {
     struct record records[LIMIT_SPACE_RECORDS];
     uint32_t held, leaving; /* of these: */
     struct hold holds[LIMIT_SPACE_HOLDS];
+    uint8_t hold_of[LIMIT_SPACE_HOLDS]; /* the first of a bucket of blocks, and 1 */
     struct mark marks[LIMIT_SPACES];
 };
 
@@ -63,12 +73,33 @@ struct space_windows {
     uint32_t count, next;
     uint32_t used; /* behind these there are none */
     struct window **windows;
-    struct list holds[HOLD_BUCKETS];
+    uint64_t spread; /* of blocks over buckets: none knows by which addresses it would be uneven */
+    uint32_t bucket_bits;
+    struct list *buckets; /* holds of all windows */
+    struct engine_holds engines[LIMIT_SPACES];
     /* What a READ took, from the bytes of an op until its end, which is next. */
     uint64_t read[LIMIT_SPACE_BLOCK_BYTES / 8];
 };
 
 /* ---- making them ---------------------------------------------------------- */
+
+static void free_windows(struct space_windows *windows)
+{
+    free(windows->buckets);
+    free(windows->windows);
+    free(windows);
+}
+
+/* So many that even where each window holds all it may few are in one. */
+static uint32_t bucket_bits_for(uint32_t count)
+{
+    uint32_t bits = 6;
+
+    while (bits < 20 && 1u << bits < 2 * (uint64_t)count) {
+        bits++;
+    }
+    return bits;
+}
 
 nigh_status space_windows_create(uint32_t count, const struct space_windows_shell *shell,
                                  struct space_windows **out)
@@ -78,14 +109,21 @@ nigh_status space_windows_create(uint32_t count, const struct space_windows_shel
     if (windows == NULL) {
         return NIGH_OUT_OF_MEMORY;
     }
+    windows->bucket_bits = bucket_bits_for(count);
     windows->windows = calloc(count, sizeof(struct window *));
-    if (windows->windows == NULL) {
-        free(windows);
+    windows->buckets = calloc(UINT64_C(1) << windows->bucket_bits, sizeof(struct list));
+    if (windows->windows == NULL || windows->buckets == NULL) {
+        free_windows(windows);
         return NIGH_OUT_OF_MEMORY;
     }
-    for (uint32_t n = 0; n < HOLD_BUCKETS; n++) {
-        list_init(&windows->holds[n]);
+    for (uint32_t n = 0; n < 1u << windows->bucket_bits; n++) {
+        list_init(&windows->buckets[n]);
     }
+    for (uint32_t n = 0; n < LIMIT_SPACES; n++) {
+        list_init(&windows->engines[n].unasked);
+        list_init(&windows->engines[n].leaving);
+    }
+    windows->spread = shell->seed != 0 ? shell->seed | 1 : SPACE_SPREAD;
     windows->shell = *shell;
     windows->count = count;
     *out = windows;
@@ -100,8 +138,7 @@ void space_windows_destroy(struct space_windows *windows)
     for (uint32_t n = 0; n < windows->count; n++) {
         NIGH_ASSERT(windows->windows[n] == NULL);
     }
-    free(windows->windows);
-    free(windows);
+    free_windows(windows);
 }
 
 nigh_status space_windows_add(struct space_windows *windows, uint32_t session,
@@ -135,23 +172,34 @@ static uint64_t block_of(const struct space_engine *engine, uint64_t address)
     return address & ~(uint64_t)(space_engine_block_bytes(engine) - 1);
 }
 
-static struct list *bucket_of(struct space_windows *windows, uint64_t block)
+/* By a factor that none knows any two blocks are in one bucket as seldom as any others. */
+static uint64_t hash_of(const struct space_windows *windows, uint64_t block)
 {
-    return &windows->holds[space_hash(block, 0) >> 32 & (HOLD_BUCKETS - 1)];
+    return block * windows->spread;
 }
 
-/* NULL: it does not. Mostly it holds nothing at all. */
+static struct list *bucket_of(struct space_windows *windows, uint64_t block)
+{
+    return &windows->buckets[hash_of(windows, block) >> (64 - windows->bucket_bits)];
+}
+
+static uint8_t *own_bucket_of(struct window *window, uint64_t block)
+{
+    return &window->hold_of[(hash_of(window->windows, block) >> 32) % LIMIT_SPACE_HOLDS];
+}
+
+/* NULL: it does not. Looks at no other window's. */
 static struct hold *find_hold(struct window *window, const struct space_engine *engine,
                               uint64_t block)
 {
+    struct hold *hold;
+
     if (window->held == 0) {
         return NULL;
     }
-    LIST_FOREACH(node, bucket_of(window->windows, block))
-    {
-        struct hold *hold = container_of(node, struct hold, node);
-
-        if (hold->window == window && hold->engine == engine && hold->block == block) {
+    for (uint8_t n = *own_bucket_of(window, block); n != 0; n = hold->next) {
+        hold = &window->holds[n - 1];
+        if (hold->engine == engine && hold->block == block) {
             return hold;
         }
     }
@@ -175,13 +223,93 @@ static uint32_t number_of(const struct hold *hold)
     return (uint32_t)(hold - hold->window->holds);
 }
 
+/* NULL: nothing of it is held. */
+static struct engine_holds *find_holds_of(struct space_windows *windows,
+                                          const struct space_engine *engine)
+{
+    for (uint32_t n = 0; n < LIMIT_SPACES; n++) {
+        if (windows->engines[n].engine == engine && windows->engines[n].count > 0) {
+            return &windows->engines[n];
+        }
+    }
+    return NULL;
+}
+
+static struct engine_holds *holds_of(struct space_windows *windows,
+                                     const struct space_engine *engine)
+{
+    struct engine_holds *of = find_holds_of(windows, engine);
+    uint32_t n = 0;
+
+    if (of != NULL) {
+        return of;
+    }
+    while (windows->engines[n].count > 0) {
+        n++;
+        NIGH_ASSERT(n < LIMIT_SPACES);
+    }
+    windows->engines[n].engine = engine;
+    windows->engines[n].looked = windows->next - 1;
+    return &windows->engines[n];
+}
+
+static struct hold *add_hold(struct window *window, const struct hold *made)
+{
+    uint8_t *bucket = own_bucket_of(window, made->block);
+    struct hold *hold = free_hold(window);
+
+    *hold = *made;
+    hold->window = window;
+    hold->of = holds_of(window->windows, made->engine);
+    hold->of->count++;
+    hold->next = *bucket;
+    *bucket = (uint8_t)(number_of(hold) + 1);
+    list_push_back(bucket_of(window->windows, hold->block), &hold->node);
+    if (!hold->is_wanted) {
+        list_push_back(&hold->of->unasked, &hold->state);
+    }
+    window->held++;
+    return hold;
+}
+
 static void forget_hold(struct window *window, struct hold *hold)
 {
+    uint8_t *place = own_bucket_of(window, hold->block);
+
     space_consumer_drop(&window->consumer, number_of(hold));
+    while (*place != number_of(hold) + 1) {
+        place = &window->holds[*place - 1].next;
+    }
+    *place = hold->next;
     list_remove(&hold->node);
+    if (list_is_linked(&hold->state)) {
+        list_remove(&hold->state);
+    }
+    hold->of->count--;
     window->leaving -= hold->is_leaving;
     hold->engine = NULL;
     window->held--;
+}
+
+/* It is of that block. */
+static bool touches(const struct record *record, const struct space_engine *engine, uint64_t block)
+{
+    return record->engine == engine && block_of(engine, record->record.address) == block &&
+           record->record.kind != SPACE_RECORD_ALLOC;
+}
+
+/* What was begun under it, and waits yet, is under nothing from here on: neither does it fail, nor
+ * is it done inside another's lock. */
+static void bare_records(struct window *window, const struct hold *hold)
+{
+    LIST_FOREACH(node, &window->order)
+    {
+        struct record *record = container_of(node, struct record, node);
+
+        if (record->runs && touches(record, hold->engine, hold->block)) {
+            record->op.holds = SPACE_HOLDS_NOTHING;
+        }
+    }
 }
 
 static void let_go(struct window *window, struct hold *hold, uint64_t now_us)
@@ -190,13 +318,21 @@ static void let_go(struct window *window, struct hold *hold, uint64_t now_us)
                               .holds = hold->how,
                               .address = hold->block,
                               .deadline_us = UINT64_MAX};
-    bool has_ended = space_engine_begin(hold->engine, &unlock, now_us);
+    bool has_ended;
 
+    bare_records(window, hold); /* first: they may be tried from inside this */
+    has_ended = space_engine_begin(hold->engine, &unlock, now_us);
     NIGH_ASSERT(has_ended);
     forget_hold(window, hold);
 }
 
 /* ---- what a window keeps -------------------------------------------------- */
+
+/* As an UNLOCK would that stood in the ring where its client gave it back. */
+static bool may_leave(const struct window *window, const struct hold *hold)
+{
+    return hold->is_leaving && window->consumer.head >= hold->until;
+}
 
 /* It is let go: soon, if its client only keeps it, or by the client's UNLOCK. */
 static void want(struct hold *hold)
@@ -207,27 +343,56 @@ static void want(struct hold *hold)
         return;
     }
     hold->is_wanted = true;
+    list_remove(&hold->state);
     hold->is_leaving = space_consumer_want(&window->consumer, number_of(hold), &hold->until);
+    if (may_leave(window, hold)) {
+        list_push_front(&hold->of->leaving, &hold->state);
+    } else if (hold->is_leaving) {
+        list_push_back(&hold->of->leaving, &hold->state);
+    }
     window->leaving += hold->is_leaving;
     window->is_dirty |= hold->is_leaving;
 }
 
-static bool want_all(struct space_windows *windows, const struct space_engine *engine)
+/* Whether something of it is let go by the next turn. Not what others say before decides how long
+ * that takes: those that can leave are in front, and all are looked at once a turn. */
+static bool any_may_leave(struct space_windows *windows, struct engine_holds *of)
 {
-    bool any = false;
+    struct list_node *first = list_first(&of->leaving);
+    const struct hold *hold;
 
-    for (uint32_t n = 0; n < HOLD_BUCKETS; n++) {
-        LIST_FOREACH(node, &windows->holds[n])
-        {
-            struct hold *hold = container_of(node, struct hold, node);
-
-            if (hold->engine == engine) {
-                want(hold);
-                any |= hold->is_leaving;
-            }
+    if (first == NULL) {
+        return false;
+    }
+    hold = container_of(first, struct hold, state);
+    if (may_leave(hold->window, hold) || of->looked == windows->next) {
+        return may_leave(hold->window, hold);
+    }
+    of->looked = windows->next;
+    LIST_FOREACH(node, &of->leaving)
+    {
+        hold = container_of(node, struct hold, state);
+        if (may_leave(hold->window, hold)) {
+            list_remove(node);
+            list_push_front(&of->leaving, node);
+            return true;
         }
     }
-    return any;
+    return false;
+}
+
+/* Each is asked for once: it is no work for who is one too many again and again. */
+static bool want_all(struct space_windows *windows, const struct space_engine *engine)
+{
+    struct engine_holds *of = find_holds_of(windows, engine);
+
+    if (of == NULL) {
+        return false;
+    }
+    while (!list_empty(&of->unasked)) {
+        want(container_of(list_first(&of->unasked), struct hold, state));
+    }
+    return any_may_leave(windows, of);
 }
 
 bool space_windows_wanted(struct space_windows *windows, const struct space_engine *engine,
@@ -245,16 +410,10 @@ bool space_windows_wanted(struct space_windows *windows, const struct space_engi
         if (hold->engine == engine && hold->block == block) {
             want(hold);
             held++;
-            leaving += hold->is_leaving;
+            leaving += may_leave(hold->window, hold);
         }
     }
     return held > 0 && leaving == held;
-}
-
-/* As an UNLOCK would that stood in the ring where its client gave it back. */
-static bool may_leave(const struct window *window, const struct hold *hold)
-{
-    return hold->is_leaving && window->consumer.head >= hold->until;
 }
 
 static void let_leave(struct window *window, uint64_t now_us)
@@ -339,20 +498,19 @@ static struct space_engine *find(const struct window *window, uint32_t space, bo
 static void note_hold(struct window *window, struct record *record)
 {
     uint64_t block = block_of(record->engine, record->record.address);
-    struct hold *hold =
-        record->is_again ? find_hold(window, record->engine, block) : free_hold(window);
+    struct hold made = {.engine = record->engine,
+                        .block = block,
+                        .how = record->op.kind == SPACE_OP_LOCK_READ ? SPACE_HOLDS_TO_READ
+                                                                     : SPACE_HOLDS_ALONE};
+    struct hold *hold;
 
-    NIGH_ASSERT(hold != NULL);
-    if (!record->is_again) {
-        *hold = (struct hold){.engine = record->engine,
-                              .block = block,
-                              .window = window,
-                              .how = record->op.kind == SPACE_OP_LOCK_READ ? SPACE_HOLDS_TO_READ
-                                                                           : SPACE_HOLDS_ALONE,
-                              .is_wanted = space_engine_is_wanted(record->engine, block)};
-        list_push_back(bucket_of(window->windows, block), &hold->node);
-        window->held++;
+    if (record->is_again) {
+        hold = find_hold(window, record->engine, block);
+    } else {
+        made.is_wanted = space_engine_is_wanted(record->engine, block);
+        hold = add_hold(window, &made);
     }
+    NIGH_ASSERT(hold != NULL);
     space_consumer_grant(&window->consumer, number_of(hold), hold->is_wanted);
     record->op.value = hold->is_wanted ? 0 : number_of(hold) + 1;
 }
@@ -523,12 +681,6 @@ struct before {
     bool closed; /* nothing passes it */
 };
 
-static bool touches(const struct record *record, const struct space_engine *engine, uint64_t block)
-{
-    return record->engine == engine && block_of(engine, record->record.address) == block &&
-           record->record.kind != SPACE_RECORD_ALLOC;
-}
-
 /* Something of its block is before it. */
 static bool is_behind_its_block(struct window *window, const struct record *record)
 {
@@ -665,6 +817,10 @@ static void begin_op(struct window *window, struct record *record, uint64_t now_
         return;
     }
     status = prepare(window, record, may_write, now_us);
+    if (record->is_again && !is_current(window)) {
+        window->rereads = true; /* it stays kept, and has its time */
+        return;
+    }
     if (status != NIGH_OK || record->is_again) {
         end_record(record, status);
         return;

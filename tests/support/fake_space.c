@@ -184,7 +184,12 @@ static void let_go_all(struct fake_space *fake, uint32_t space)
     }
 }
 
-/* Locks of others that are only kept are let go; true: some are, or will be. */
+static bool may_leave(const struct fake_space *fake, const struct fake_holder *holder)
+{
+    return holder->leaves && fake->windows[holder->window].consumer.head >= holder->until;
+}
+
+/* Locks of others that are only kept are let go; true: some are, soon. */
 static bool want(struct fake_space *fake, uint32_t space, uint64_t block, uint32_t window)
 {
     bool any = false;
@@ -196,7 +201,7 @@ static bool want(struct fake_space *fake, uint32_t space, uint64_t block, uint32
         if (holder->space == space && holder->block == block && holder->window != window) {
             holder->leaves =
                 holder->leaves || space_consumer_want(consumer, holder->kept, &holder->until);
-            any = any || holder->leaves;
+            any = any || may_leave(fake, holder);
         }
     }
     return any;
@@ -208,9 +213,7 @@ static bool let_leave(struct fake_space *fake)
     bool any = false;
 
     for (uint32_t n = fake->holder_count; n-- > 0;) {
-        const struct fake_holder *holder = &fake->holders[n];
-
-        if (holder->leaves && fake->windows[holder->window].consumer.head >= holder->until) {
+        if (may_leave(fake, &fake->holders[n])) {
             drop(fake, n);
             any = true;
         }
@@ -473,6 +476,7 @@ uint64_t fake_space_turn(void *context, struct fake_node *node, uint64_t now_us)
     bool again = !atomic_load(&fake->stands);
 
     (void)node;
+    let_go_all(fake, atomic_exchange(&fake->lets_go, 0));
     while (again) {
         again = false;
         for (uint32_t n = 0; n < fake->window_count; n++) {

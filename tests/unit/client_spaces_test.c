@@ -887,14 +887,46 @@ static void what_was_kept_is_had_by_who_wants_it(void **state)
     assert_int_equal(nigh_space_unlock(world.space, HERE(1), WAIT_US), NIGH_OK);
     assert_int_equal(said(&world, SPACE_RECORD_UNLOCK), 1);
     /* Behind what was written before it was given back. */
-    begin_other(&world, &other, try_lock, HERE(1));
-    assert_true(SUPPORT_WAIT(said(&world, SPACE_RECORD_TRY_LOCK_WRITE) == 1, 20000));
+    begin_other(&world, &other, lock_write, HERE(1));
+    assert_true(SUPPORT_WAIT(said(&world, SPACE_RECORD_LOCK_WRITE) == 3, 20000));
     look(&world);
     assert_false(atomic_load(&other.has_ended));
     atomic_store(&world.fake.keeps_block, 0);
     look(&world);
     assert_int_equal(end_other(&other), NIGH_OK);
     assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
+    assert_int_equal(do_other(&world, try_lock, HERE(1)), NIGH_OK);
+    finish(&world);
+}
+
+/* A node lets go of what is of a space that was deleted, and tells nobody: what is locked next has
+ * the word of that lock, and who unlocks what it thinks to hold gives back nothing else. */
+static void what_was_let_go_unheard_gives_back_nothing_else(void **state)
+{
+    nigh_space_spec spec = {
+        .struct_size = sizeof(spec), .name = "small", .home_size = 64 * 64, .block_size = 64};
+    nigh_space *small;
+    struct world world;
+
+    (void)state;
+    begin(&world);
+    assert_int_equal(nigh_space_create(world.f.client, &spec, WAIT_US, &small), NIGH_OK);
+    assert_int_equal(lock_once(small, 64), NIGH_OK);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(nigh_space_lock_write(small, 64, WAIT_US), NIGH_OK);
+        atomic_store(&world.fake.lets_go, 2);
+        look(&world);
+        assert_true(SUPPORT_WAIT(atomic_load(&world.fake.lets_go) == 0, 20000));
+        /* For the first time, and again. */
+        assert_int_equal(nigh_space_lock_write(world.space, HERE(1), WAIT_US), NIGH_OK);
+        assert_int_equal(nigh_space_unlock(small, 64, WAIT_US), NIGH_OK);
+        assert_int_equal(do_other(&world, try_lock, HERE(1)), NIGH_BUSY);
+        assert_int_equal(nigh_space_flush(small, WAIT_US, NULL), NIGH_INVALID);
+        assert_int_equal(nigh_space_unlock(world.space, HERE(1), WAIT_US), NIGH_OK);
+        assert_int_equal(nigh_space_flush(world.space, WAIT_US, NULL), NIGH_OK);
+        assert_int_equal(do_other(&world, try_lock, HERE(1)), NIGH_OK);
+    }
+    nigh_space_close(small);
     finish(&world);
 }
 
@@ -1392,6 +1424,7 @@ int main(void)
         cmocka_unit_test(a_lock_is_waited_for_no_longer_than_that),
         cmocka_unit_test(what_is_locked_again_asks_nobody),
         cmocka_unit_test(what_was_kept_is_had_by_who_wants_it),
+        cmocka_unit_test(what_was_let_go_unheard_gives_back_nothing_else),
         cmocka_unit_test(a_kept_lock_is_behind_what_was_written),
         cmocka_unit_test(without_a_lease_a_kept_lock_is_asked_for),
         cmocka_unit_test(a_node_may_let_none_be_kept),
