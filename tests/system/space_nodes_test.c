@@ -667,6 +667,38 @@ static void a_kept_lock_is_anybodys(void **state)
     end_world(&world);
 }
 
+/* Who holds a lock of a space that is deleted, and unlocks it, gives back none that it was given
+ * since, though that may have the word of the other. */
+static void a_lock_of_what_was_deleted_is_no_other(void **state)
+{
+    struct world world;
+    nigh_space *one, *two, *others;
+    nigh_space_address gone, word;
+    nigh_client *other;
+    uint64_t value;
+
+    (void)state;
+    begin_world(&world, 1);
+    one = create(world.client[0], "one");
+    two = create(world.client[0], "two");
+    gone = alloc_at(&world, 0, one, 512, 0);
+    word = alloc_at(&world, 0, two, 512, 0);
+    other = attach(&world, 0);
+    others = open_space(other, "two", NIGH_SPACE_ALL);
+    claim(world.client[0], nigh_space_lock_write(one, gone, WAIT_US));
+    claim(world.client[0], nigh_space_unlock(one, gone, WAIT_US));
+    claim(world.client[0], nigh_space_lock_write(one, gone, WAIT_US));
+    claim(other, nigh_space_delete(other, "one", WAIT_US));
+    assert_true(SUPPORT_WAIT(read_word(one, gone, &value) == NIGH_NOT_FOUND, 20000));
+    claim(world.client[0], nigh_space_lock_write(two, word, WAIT_US));
+    claim(world.client[0], nigh_space_unlock(one, gone, WAIT_US));
+    assert_int_equal(nigh_space_try_lock_write(others, word, SECOND_US / 10), NIGH_BUSY);
+    claim(world.client[0], nigh_space_unlock(two, word, WAIT_US));
+    claim(other, nigh_space_lock_write(others, word, WAIT_US));
+    nigh_client_close(other);
+    end_world(&world);
+}
+
 /* ---- which there are ------------------------------------------------------ */
 
 static void what_is_deleted_is_gone_everywhere(void **state)
@@ -878,6 +910,7 @@ int main(void)
         cmocka_unit_test(a_node_that_stood_still_comes_back_with_nothing),
         cmocka_unit_test(a_client_that_holds_a_lock_lets_go_when_it_is_killed),
         cmocka_unit_test(a_kept_lock_is_anybodys),
+        cmocka_unit_test(a_lock_of_what_was_deleted_is_no_other),
         cmocka_unit_test(what_is_deleted_is_gone_everywhere),
         cmocka_unit_test(more_than_a_node_has_room_for_is_made_nowhere),
         cmocka_unit_test(who_may_what_is_so_on_all_nodes),

@@ -801,6 +801,22 @@ static void what_is_held_is_asked_for(void **state)
     }
 }
 
+/* A try-lock does not wait behind who waits already, though what it finds held is only kept. */
+static void nobody_passes(uint64_t block)
+{
+    static const uint8_t kinds[] = {SPACE_OP_LOCK_WRITE, SPACE_OP_LOCK_READ};
+
+    gives_way = true;
+    for (uint32_t n = 0; n < ARRAY_LENGTH(kinds); n++) {
+        struct space_op op = op_of(kinds[n], block);
+
+        op.is_try = true;
+        assert_true(space_engine_begin(engine, &op, 1));
+        assert_int_equal(op.status, NIGH_BUSY);
+    }
+    gives_way = false;
+}
+
 /* The same of another node, and of who is no member any more: nobody here waits. */
 static void what_others_want_is_asked_for(void **state)
 {
@@ -813,6 +829,7 @@ static void what_others_want_is_asked_for(void **state)
     forward(block);
     assert_int_equal(wanted_block, block);
     assert_true(space_engine_is_wanted(engine, block));
+    nobody_passes(block);
     unlock(block, SPACE_HOLDS_ALONE);
     end();
 
@@ -827,6 +844,7 @@ static void what_others_want_is_asked_for(void **state)
                                .address = block});
     assert_int_equal(wanted_block, block);
     assert_true(space_engine_is_wanted(engine, block));
+    nobody_passes(block);
     unlock(block, SPACE_HOLDS_TO_READ);
     end();
 

@@ -24,6 +24,7 @@ static struct space_window memories[2];
 static struct space_producer producers[2];
 static struct space_mapped mapped;
 static uint32_t numbers[2];
+static bool has_lease;
 static uint64_t block, other, now_us;
 static _Alignas(4096) uint8_t home_memory[8 * 4096], cache_memory[3 * 4096];
 
@@ -55,6 +56,12 @@ static struct space_engine *find(void *context, uint32_t session, uint32_t space
     *why = NIGH_CLOSED;
     *writes = true;
     return space == NUMBER ? engine : NULL;
+}
+
+static bool is_current(void *context)
+{
+    (void)context;
+    return has_lease;
 }
 
 static void note_broken(void *context, uint32_t session)
@@ -163,7 +170,8 @@ static uint64_t alloc(void)
 
 static void begin(void)
 {
-    struct space_windows_shell shell = {.find = find, .broken = note_broken};
+    struct space_windows_shell shell = {
+        .find = find, .broken = note_broken, .is_current = is_current};
     struct space_engine_config config = {
         .space = 1,
         .birth = 1,
@@ -176,6 +184,7 @@ static void begin(void)
     memset(home_memory, 0, sizeof(home_memory));
     memset(cache_memory, 0, sizeof(cache_memory));
     memset(memories, 0, sizeof(memories));
+    has_lease = true;
     now_us = 1;
     space_view_make_home(home_memory, BLOCKS, BYTES, space_address_of_life(0, 1, BLOCKS * BYTES),
                          &config.home);
@@ -301,6 +310,60 @@ static void what_is_held_and_wanted_is_not_kept(void **state)
     end();
 }
 
+static void no_bytes(struct space_op *op, void *bytes)
+{
+    memset(bytes, 0, op->length);
+}
+
+static void note_ended(struct space_op *op, uint64_t at_us)
+{
+    (void)at_us;
+    op->operands[1] = 1;
+}
+
+/* Of nobody's window. */
+static void begin_raw(struct space_op *op, uint8_t kind)
+{
+    *op = (struct space_op){.kind = kind,
+                            .length = kind == SPACE_OP_WRITE ? 8 : 0,
+                            .address = block,
+                            .deadline_us = UINT64_MAX,
+                            .bytes = no_bytes,
+                            .ended = note_ended};
+    assert_false(space_engine_begin(engine, op, now_us));
+}
+
+/* Who is given a lock while somebody waits already is told then that it is not to be kept. */
+static void what_others_wait_for_is_given_back_by_a_record(void **state)
+{
+    struct space_op reads, writes, unlocks;
+    uint64_t value = 7;
+
+    (void)state;
+    begin();
+    assert_int_equal(ask_now(0, SPACE_RECORD_LOCK_WRITE, block), NIGH_OK);
+    begin_raw(&reads, SPACE_OP_LOCK_READ);
+    begin_raw(&writes, SPACE_OP_WRITE);
+    ask(1, SPACE_RECORD_LOCK_READ, block, FOR_EVER);
+    turn();
+    unlock(0, block);
+    turn();
+    assert_int_equal(reads.operands[1], 1);
+    assert_int_equal(writes.operands[1], 0);
+    assert_int_equal(answer(1, &value), NIGH_OK);
+    assert_int_equal(value, 0);
+    unlocks = (struct space_op){.kind = SPACE_OP_UNLOCK,
+                                .holds = SPACE_HOLDS_TO_READ,
+                                .address = block,
+                                .deadline_us = UINT64_MAX};
+    assert_true(space_engine_begin(engine, &unlocks, now_us));
+    unlock(1, block);
+    turn();
+    assert_int_equal(writes.operands[1], 1);
+    assert_int_equal(writes.status, NIGH_OK);
+    end();
+}
+
 /* What was written before a lock was given back is there before another has it; what is said behind
  * that keeps it from nobody. */
 static void a_revoked_lock_waits_for_what_was_before_it(void **state)
@@ -333,6 +396,146 @@ static void a_revoked_lock_waits_for_what_was_before_it(void **state)
     turn();
     assert_false(is_answered(0));
     assert_int_equal(ask_now(1, SPACE_RECORD_LOCK_WRITE, block), NIGH_OK);
+    end();
+}
+
+/* It is not let go soon: what is before its place may wait for who asks. */
+static void what_does_not_leave_is_not_waited_for(void **state)
+{
+    (void)state;
+    begin();
+    assert_int_not_equal(lock(1, SPACE_RECORD_LOCK_WRITE, other), SPACE_NO_KEPT);
+    (void)lock(0, SPACE_RECORD_LOCK_WRITE, block);
+    put(0, other, 7);
+    turn();
+    assert_true(space_producer_keep(&producers[0], 0));
+    assert_int_equal(ask_now(1, SPACE_RECORD_TRY_LOCK_WRITE, block), NIGH_BUSY);
+    assert_false(space_windows_wanted(windows, engine, 0));
+    unlock(1, other);
+    turn();
+    assert_int_equal(ask_now(1, SPACE_RECORD_TRY_LOCK_WRITE, block), NIGH_OK);
+    end();
+}
+
+/* Of a space: what is only kept goes, the rest stays; and who asks is told of what goes. */
+static void all_that_is_kept_of_a_space_gives_way(void **state)
+{
+    uint32_t kept[2], held;
+    uint64_t third;
+
+    (void)state;
+    begin();
+    third = alloc();
+    assert_false(space_windows_wanted(windows, engine, 0));
+    held = lock(1, SPACE_RECORD_LOCK_WRITE, third);
+    assert_false(space_windows_wanted(windows, engine, 0));
+    kept[0] = lock(0, SPACE_RECORD_LOCK_WRITE, block);
+    put(0, third, 1); /* waits: so does what was given back behind it */
+    assert_true(space_producer_keep(&producers[0], kept[0]));
+    kept[1] = lock_and_keep(1, SPACE_RECORD_LOCK_READ, other);
+    assert_true(space_windows_wanted(windows, engine, 0));
+    assert_true(space_windows_wanted(windows, engine, 0));
+    turn();
+    assert_false(space_windows_wanted(windows, engine, 0));
+    assert_int_equal(state_of(1, kept[1]), SPACE_KEPT_FREE);
+    assert_int_equal(state_of(1, held), SPACE_KEPT_WANTED);
+    assert_int_equal(state_of(0, kept[0]), SPACE_KEPT_WANTED);
+    unlock(1, third);
+    turn();
+    assert_int_equal(state_of(0, kept[0]), SPACE_KEPT_FREE);
+    assert_int_equal(state_of(1, held), SPACE_KEPT_FREE);
+    end();
+}
+
+/* What was begun under a lock that was kept, and waits for another cause until that is gone, is
+ * under none: it neither fails nor is done inside another's lock. */
+static void what_waits_under_it_is_under_nothing_without_it(void **state)
+{
+    nigh_status last;
+    uint64_t at;
+
+    (void)state;
+    begin();
+    (void)lock_and_keep(0, SPACE_RECORD_LOCK_WRITE, block);
+    space_engine_pause(engine, true, now_us);
+    put(0, block, 5);
+    turn();
+    assert_true(space_windows_wanted(windows, engine, block)); /* as its home would */
+    turn();
+    assert_false(space_producer_is_empty(&producers[0]));
+    space_engine_pause(engine, false, now_us);
+    ask(1, SPACE_RECORD_LOCK_WRITE, block, FOR_EVER);
+    (void)space_windows_turn(windows, now_us);
+    turn();
+    assert_true(is_answered(1));
+    assert_int_equal(space_producer_failures(&producers[0], &last, &at), 0);
+    assert_false(space_producer_is_empty(&producers[0]));
+    unlock(1, block);
+    turn();
+    assert_true(space_producer_is_empty(&producers[0]));
+    assert_int_equal(space_producer_failures(&producers[0], &last, &at), 0);
+    assert_int_equal(answer(1, &at), NIGH_OK);
+    ask(1, SPACE_RECORD_READ, block, FOR_EVER);
+    turn();
+    assert_int_equal(read_answer(1), 5);
+    end();
+
+    begin();
+    (void)lock_and_keep(0, SPACE_RECORD_LOCK_READ, block);
+    space_engine_pause(engine, true, now_us);
+    ask(0, SPACE_RECORD_READ, block, FOR_EVER);
+    turn();
+    assert_true(space_windows_wanted(windows, engine, block));
+    turn();
+    assert_false(is_answered(0));
+    space_engine_pause(engine, false, now_us);
+    turn();
+    assert_int_equal(read_answer(0), 0);
+    end();
+}
+
+/* Nothing is told without a lease: a kept lock that is asked for by a record stays kept, so that
+ * others have it, and who asks hears in time. */
+static void without_a_lease_it_stays_kept(void **state)
+{
+    uint64_t value;
+    uint32_t kept;
+
+    (void)state;
+    begin();
+    kept = lock_and_keep(0, SPACE_RECORD_LOCK_WRITE, block);
+    has_lease = false;
+    space_engine_pause(engine, true, now_us);
+    ask(0, SPACE_RECORD_LOCK_WRITE, block, 50);
+    turn();
+    assert_false(is_answered(0));
+    assert_int_equal(state_of(0, kept), SPACE_KEPT_KEPT);
+    assert_int_equal(space_windows_deadline(windows), now_us + 50);
+    now_us += 51;
+    turn();
+    assert_int_equal(answer(0, &value), NIGH_TIMEOUT);
+    assert_int_equal(state_of(0, kept), SPACE_KEPT_KEPT);
+
+    ask(0, SPACE_RECORD_LOCK_WRITE, block, FOR_EVER);
+    turn();
+    has_lease = true;
+    space_engine_pause(engine, false, now_us);
+    turn();
+    assert_int_equal(answer(0, &value), NIGH_OK);
+    assert_int_equal(value, kept + 1);
+    assert_true(space_producer_keep(&producers[0], kept));
+
+    has_lease = false;
+    space_engine_pause(engine, true, now_us);
+    ask(0, SPACE_RECORD_LOCK_WRITE, block, 50);
+    turn();
+    assert_true(space_windows_wanted(windows, engine, block));
+    turn();
+    assert_int_equal(state_of(0, kept), SPACE_KEPT_FREE);
+    now_us += 51;
+    turn();
+    assert_int_equal(answer(0, &value), NIGH_TIMEOUT);
+    space_engine_pause(engine, false, now_us);
     end();
 }
 
@@ -684,6 +887,11 @@ int main(void)
         cmocka_unit_test(what_is_kept_gives_way),
         cmocka_unit_test(what_is_held_and_wanted_is_not_kept),
         cmocka_unit_test(a_revoked_lock_waits_for_what_was_before_it),
+        cmocka_unit_test(what_others_wait_for_is_given_back_by_a_record),
+        cmocka_unit_test(what_does_not_leave_is_not_waited_for),
+        cmocka_unit_test(all_that_is_kept_of_a_space_gives_way),
+        cmocka_unit_test(what_waits_under_it_is_under_nothing_without_it),
+        cmocka_unit_test(without_a_lease_it_stays_kept),
         cmocka_unit_test(its_own_records_are_behind_it),
         cmocka_unit_test(a_thread_that_keeps_all_it_may_has_room),
         cmocka_unit_test(what_is_kept_goes_with_its_window_and_its_space),
