@@ -801,6 +801,35 @@ static void what_is_held_is_asked_for(void **state)
     }
 }
 
+/* A try-lock of what many only keep waits until the last of them has let go. */
+static void what_many_keep_is_waited_for(void **state)
+{
+    (void)state;
+    for (uint32_t is_home = 0; is_home < 2; is_home++) {
+        struct space_op op;
+        uint64_t block;
+
+        begin();
+        block = is_home ? allocate() : own();
+        for (uint32_t n = 0; n < 3; n++) {
+            (void)lock_of(block, SPACE_OP_LOCK_READ);
+        }
+        gives_way = true;
+        op = op_of(SPACE_OP_LOCK_WRITE, block);
+        op.is_try = true;
+        assert_false(space_engine_begin(engine, &op, 1));
+        for (uint32_t n = 0; n < 3; n++) {
+            assert_int_equal(op.operands[1], 0);
+            unlock(block, SPACE_HOLDS_TO_READ);
+            (void)space_engine_turn(engine, 1);
+        }
+        assert_int_equal(op.operands[1], 1);
+        assert_int_equal(op.status, NIGH_OK);
+        unlock(block, SPACE_HOLDS_ALONE);
+        end();
+    }
+}
+
 /* A try-lock does not wait behind who waits already, though what it finds held is only kept. */
 static void nobody_passes(uint64_t block)
 {
@@ -1622,6 +1651,7 @@ int main(void)
         cmocka_unit_test(what_somebody_has_is_not_freed_for_want_of_room),
         cmocka_unit_test(who_holds_leaves_frames_to_others),
         cmocka_unit_test(what_is_held_is_asked_for),
+        cmocka_unit_test(what_many_keep_is_waited_for),
         cmocka_unit_test(what_others_want_is_asked_for),
         cmocka_unit_test(what_is_kept_makes_room_for_what_is_held),
         cmocka_unit_test(what_a_home_that_is_gone_left_makes_room),

@@ -322,9 +322,10 @@ static void note_ended(struct space_op *op, uint64_t at_us)
 }
 
 /* Of nobody's window. */
-static void begin_raw(struct space_op *op, uint8_t kind)
+static void begin_raw(struct space_op *op, uint8_t kind, bool is_try)
 {
     *op = (struct space_op){.kind = kind,
+                            .is_try = is_try,
                             .length = kind == SPACE_OP_WRITE ? 8 : 0,
                             .address = block,
                             .deadline_us = UINT64_MAX,
@@ -342,8 +343,8 @@ static void what_others_wait_for_is_given_back_by_a_record(void **state)
     (void)state;
     begin();
     assert_int_equal(ask_now(0, SPACE_RECORD_LOCK_WRITE, block), NIGH_OK);
-    begin_raw(&reads, SPACE_OP_LOCK_READ);
-    begin_raw(&writes, SPACE_OP_WRITE);
+    begin_raw(&reads, SPACE_OP_LOCK_READ, false);
+    begin_raw(&writes, SPACE_OP_WRITE, false);
     ask(1, SPACE_RECORD_LOCK_READ, block, FOR_EVER);
     turn();
     unlock(0, block);
@@ -396,6 +397,27 @@ static void a_revoked_lock_waits_for_what_was_before_it(void **state)
     turn();
     assert_false(is_answered(0));
     assert_int_equal(ask_now(1, SPACE_RECORD_LOCK_WRITE, block), NIGH_OK);
+    end();
+}
+
+/* A try-lock waits until all let go who only keep it, one after the other. */
+static void what_many_keep_is_waited_for(void **state)
+{
+    struct space_op locks;
+
+    (void)state;
+    begin();
+    (void)lock_and_keep(0, SPACE_RECORD_LOCK_READ, block);
+    (void)lock_and_keep(1, SPACE_RECORD_LOCK_READ, block);
+    begin_raw(&locks, SPACE_OP_LOCK_WRITE, true);
+    turn();
+    assert_int_equal(locks.operands[1], 1);
+    assert_int_equal(locks.status, NIGH_OK);
+    locks = (struct space_op){.kind = SPACE_OP_UNLOCK,
+                              .holds = SPACE_HOLDS_ALONE,
+                              .address = block,
+                              .deadline_us = UINT64_MAX};
+    assert_true(space_engine_begin(engine, &locks, now_us));
     end();
 }
 
@@ -888,6 +910,7 @@ int main(void)
         cmocka_unit_test(what_is_held_and_wanted_is_not_kept),
         cmocka_unit_test(a_revoked_lock_waits_for_what_was_before_it),
         cmocka_unit_test(what_others_wait_for_is_given_back_by_a_record),
+        cmocka_unit_test(what_many_keep_is_waited_for),
         cmocka_unit_test(what_does_not_leave_is_not_waited_for),
         cmocka_unit_test(all_that_is_kept_of_a_space_gives_way),
         cmocka_unit_test(what_waits_under_it_is_under_nothing_without_it),
