@@ -944,6 +944,54 @@ static void come(uint8_t seat, uint64_t block, uint8_t event)
                                   .epoch = {5, 1}});
 }
 
+/* What waits in a pause under a lock that goes meanwhile, and with it the block, asks for it again;
+ * what stays under it is done, or is told that it lost it. */
+static void what_loses_its_lock_asks_as_others_do(void **state)
+{
+    (void)state;
+    for (uint32_t is_home = 0; is_home < 2; is_home++) {
+        struct space_op bare, other;
+        uint64_t block;
+
+        begin();
+        block = is_home ? allocate() : own();
+        (void)lock_of(block, SPACE_OP_LOCK_WRITE);
+        space_engine_pause(engine, true, 1);
+        bare = op_of(SPACE_OP_WRITE, block);
+        other = op_of(SPACE_OP_WRITE, block);
+        bare.holds = other.holds = SPACE_HOLDS_ALONE;
+        assert_false(space_engine_begin(engine, &bare, 1));
+        assert_false(space_engine_begin(engine, &other, 1));
+        if (!is_home) {
+            forward(block);
+        }
+        bare.holds = SPACE_HOLDS_NOTHING; /* as who lets go makes it */
+        unlock(block, SPACE_HOLDS_ALONE);
+        assert_int_equal(count_said(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_OWN), !is_home);
+        if (!is_home) {
+            come(1, block, SPACE_CACHE_RELEASE);
+        }
+        sent = 0;
+        space_engine_pause(engine, false, 1);
+        (void)space_engine_turn(engine, 1);
+        assert_int_equal(other.operands[1], 1);
+        assert_int_equal(other.status, NIGH_LOCK_LOST);
+        assert_int_equal(bare.operands[1], is_home);
+        if (!is_home) {
+            assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_WRITE), 1);
+            say(1, (struct space_wire){.kind = SPACE_WIRE_TO_CACHE,
+                                       .event = SPACE_CACHE_OWN,
+                                       .whom = SPACE_NOBODY,
+                                       .term = 5,
+                                       .address = block,
+                                       .epoch = {5, 3}});
+        }
+        assert_int_equal(bare.operands[1], 1);
+        assert_int_equal(bare.status, NIGH_OK);
+        end();
+    }
+}
+
 /* Blocks of that home, from the n-th on, are here: SHARE, or OWN and written; that seat gave them.
  */
 static void have_of(uint8_t giver, uint8_t seat, uint32_t n, uint32_t count, uint8_t event)
@@ -1651,6 +1699,7 @@ int main(void)
         cmocka_unit_test(what_somebody_has_is_not_freed_for_want_of_room),
         cmocka_unit_test(who_holds_leaves_frames_to_others),
         cmocka_unit_test(what_is_held_is_asked_for),
+        cmocka_unit_test(what_loses_its_lock_asks_as_others_do),
         cmocka_unit_test(what_many_keep_is_waited_for),
         cmocka_unit_test(what_others_want_is_asked_for),
         cmocka_unit_test(what_is_kept_makes_room_for_what_is_held),
