@@ -511,6 +511,8 @@ static void lock_once(nigh_space *space, nigh_space_address address)
 
 static void relock(struct samples *round, nigh_space *space, nigh_space_address address)
 {
+    /* What a thread has locked twice it keeps. */
+    lock_once(space, address);
     lock_once(space, address);
     for (uint32_t first = 0; first < RELOCKS; first += RELOCKS_BATCH) {
         uint64_t begin_ns = bench_now_ns();
@@ -532,6 +534,20 @@ static void run_daemon_relocks(struct series *series, struct samples *round)
 {
     (void)series;
     relock(round, daemon_space, daemon_area);
+}
+
+/* Of so many that none is kept. */
+static void run_locks(struct series *series, struct samples *round)
+{
+    (void)series;
+    for (uint32_t first = 0; first < RELOCKS; first += RELOCKS_BATCH) {
+        uint64_t begin_ns = bench_now_ns();
+
+        for (uint32_t n = first; n < first + RELOCKS_BATCH; n++) {
+            lock_once(small(), near + (uint64_t)(n % NEAR_BLOCKS) * BLOCK);
+        }
+        add_mean(round, begin_ns, RELOCKS_BATCH);
+    }
 }
 
 static inline uint64_t some_mutexes(uint32_t first, const uint32_t *order)
@@ -700,6 +716,7 @@ enum {
     PLAIN_FENCE,
     FENCE,
     MUTEX,
+    LOCK,
     RELOCK,
     RELOCK_BY_DAEMON,
     MUTEX_CONTENDED,
@@ -764,6 +781,8 @@ static struct series all[SERIES] = {
     [FENCE] = {IS("full fence, nothing pending", "ns", CLIENT, run_fences, 0, PLAIN_FENCE),
                .target = 30},
     [MUTEX] = {IS("mutex of pthreads, taken and given back", "ns", ONE, run_mutex, 0, NO_FLOOR)},
+    [LOCK] = {IS("lock by the lane, taken and given back, of 1,024 blocks here", "ns", DRIVEN,
+                 run_locks, 0, MUTEX)},
     [RELOCK] = {IS("lock held here last, taken and given back", "ns", DRIVEN, run_relocks, 0,
                    MUTEX),
                 .target = 200},

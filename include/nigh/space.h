@@ -266,6 +266,9 @@ NIGH_API nigh_status nigh_space_get(nigh_space *space, nigh_space_address addres
  * hold 13 whose copies would be in one set of its cache (of 15), which takes a cache of few blocks
  * or very many locks, or 16384 of a space that is durable; NIGH_TIMEOUT; else as nigh_space_read. A
  * lock has no end of its own; it goes with its client.
+ *
+ * A thread that locks a block again, which nobody else has wanted since it last unlocked it, asks
+ * nobody: as long as it has nothing written that is not carried out.
  */
 NIGH_API nigh_status nigh_space_lock_read(nigh_space *space, nigh_space_address address,
                                           uint64_t timeout_us);

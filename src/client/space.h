@@ -37,6 +37,7 @@ struct nigh_space {
 struct space_hold {
     uint64_t block;
     uint32_t space;
+    uint32_t kept; /* which of the producer's, or SPACE_NO_KEPT */
 };
 
 /* What one thread says through. Its owner's alone, but for the memory's tail and head. */
@@ -50,6 +51,7 @@ struct client_window {
     struct space_hold asked_of;
     uint32_t hold_count;
     struct space_hold holds[LIMIT_SPACE_HOLDS];
+    uint64_t locked[SPACE_NOTES]; /* blocks, of late, by a few bits of their hash */
 };
 
 /* What the calling thread used last; see pins_cache. */

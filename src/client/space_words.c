@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Spaces: words that are changed at once, blocks that are locked, and memory that is had and given
- * back. Each is a question to the lane; which blocks it holds the thread keeps itself. */
+ * back. Each is a question to the lane, but of a lock that was kept; which blocks it holds the
+ * thread keeps itself. */
 #include <string.h>
 
 #include "client/error.h"
@@ -93,10 +94,68 @@ static void forget_closed(nigh_client *client, struct client_window *window)
     client_unlock(client);
 }
 
+/* Whether the thread has locked it before, of late: else it is not worth keeping, and who locked it
+ * to write hides it from those who read. */
+static bool is_locked_again(struct client_window *window, const nigh_space *space, uint64_t block)
+{
+    uint64_t hash = space_hash(block, space->mapped.cache.shift);
+    uint64_t *last = &window->locked[space_note_of(&space->mapped, hash)];
+    bool is_again = *last == block;
+
+    *last = block;
+    return is_again;
+}
+
+/* Has a lock again that it kept, as long as the node's lease stands: else others may go on without
+ * it. Asks nobody. */
+static bool take_kept(nigh_space *space, struct client_window *window, uint64_t block,
+                      bool is_alone, uint32_t *kept)
+{
+    uint64_t until_us = space_until_us(space);
+
+    *kept = space_producer_find_kept(&window->producer, &space->mapped, block, is_alone);
+    if (*kept == SPACE_NO_KEPT || window->asks || !space_producer_is_empty(&window->producer) ||
+        !space_producer_take_kept(&window->producer, *kept)) {
+        return false;
+    }
+    if (likely(space_was_current(until_us))) {
+        return true;
+    }
+    if (!space_producer_keep(&window->producer, *kept) &&
+        space_producer_say(&window->producer, SPACE_RECORD_UNLOCK, &space->mapped, block)) {
+        window_ring(space->client, window);
+    }
+    return false;
+}
+
+static nigh_status ask_for_lock(nigh_space *space, struct client_window *window,
+                                const struct space_question *question, uint64_t timeout_us,
+                                uint32_t *kept)
+{
+    uint64_t block = space_block_of(&space->mapped.cache, question->address), value = 0;
+    bool is_alone =
+        question->kind == SPACE_RECORD_LOCK_WRITE || question->kind == SPACE_RECORD_TRY_LOCK_WRITE;
+    nigh_status status;
+
+    if (take_kept(space, window, block, is_alone, kept)) {
+        return NIGH_OK;
+    }
+    status = window_ask(space, window, question, op_deadline_us(timeout_us), &value, NULL);
+    if (status == NIGH_OK) {
+        /* Noted in any case: a lock that was let go here, unheard, has its word no more. */
+        *kept = space_producer_note_lock(&window->producer, &space->mapped, block, is_alone, value);
+        if (!is_locked_again(window, space, block)) {
+            *kept = SPACE_NO_KEPT;
+        }
+    }
+    return status;
+}
+
 static nigh_status lock(nigh_space *space, uint64_t address, enum space_record_kind kind,
                         uint32_t access, uint64_t timeout_us, const char *call)
 {
     struct space_question question = {.kind = kind, .address = address};
+    struct space_hold hold = {.space = 0};
     struct client_window *window;
     nigh_status status = space_begin(space, access, timeout_us, call, &window);
 
@@ -115,10 +174,11 @@ static nigh_status lock(nigh_space *space, uint64_t address, enum space_record_k
         return error_set(space->client, NIGH_LIMIT, "%s: this thread holds %d blocks already", call,
                          LIMIT_SPACE_HOLDS);
     }
-    status = window_ask(space, window, &question, op_deadline_us(timeout_us), NULL, NULL);
+    status = ask_for_lock(space, window, &question, timeout_us, &hold.kept);
     if (status == NIGH_OK) {
-        window->holds[window->hold_count++] = (struct space_hold){
-            .block = space_block_of(&space->mapped.cache, address), .space = space->mapped.number};
+        hold.block = space_block_of(&space->mapped.cache, address);
+        hold.space = space->mapped.number;
+        window->holds[window->hold_count++] = hold;
     }
     return status;
 }
@@ -164,6 +224,13 @@ nigh_status nigh_space_unlock(nigh_space *space, nigh_space_address address, uin
         return error_set(space->client, NIGH_INVALID,
                          "nigh_space_unlock: this thread does not hold the block");
     }
+    if (hold->kept != SPACE_NO_KEPT && !window->asks &&
+        space_producer_is_of(&window->producer, hold->kept, hold->space, hold->block) &&
+        space_producer_keep(&window->producer, hold->kept)) {
+        *hold = window->holds[--window->hold_count];
+        return NIGH_OK;
+    }
+    hold->kept = SPACE_NO_KEPT;
     status =
         window_say(space, window, SPACE_RECORD_UNLOCK, hold->block, op_deadline_us(timeout_us));
     if (status == NIGH_OK) {

@@ -204,6 +204,41 @@ void space_consumer_fail(struct space_consumer *consumer, const struct space_rec
     shared_store_release(&failure->count, ++consumer->failures);
 }
 
+/* ---- kept locks ----------------------------------------------------------- */
+
+void space_consumer_grant(struct space_consumer *consumer, uint32_t kept, bool is_wanted)
+{
+    shared_store_release(&consumer->window->kept[kept],
+                         is_wanted ? SPACE_KEPT_WANTED : SPACE_KEPT_HELD);
+}
+
+bool space_consumer_want(struct space_consumer *consumer, uint32_t kept, uint64_t *until)
+{
+    uint64_t word = shared_exchange(&consumer->window->kept[kept], SPACE_KEPT_WANTED);
+    uint64_t place = word & ~SPACE_KEPT_STATE;
+
+    if ((word & SPACE_KEPT_STATE) != SPACE_KEPT_KEPT) {
+        return false;
+    }
+    /* Behind the exchange: who put it there had said all before it. */
+    *until = min_u64(place, shared_load_acquire(&consumer->window->tail.value));
+    return true;
+}
+
+void space_consumer_drop(struct space_consumer *consumer, uint32_t kept)
+{
+    shared_store_release(&consumer->window->kept[kept], SPACE_KEPT_FREE);
+}
+
+bool space_consumer_is_kept(const struct space_consumer *consumer, uint32_t kept, uint64_t at)
+{
+    uint64_t word = shared_load_acquire(&consumer->window->kept[kept]);
+
+    return (word & SPACE_KEPT_STATE) == SPACE_KEPT_KEPT && (word & ~SPACE_KEPT_STATE) <= at;
+}
+
+/* ---- sleep, hints --------------------------------------------------------- */
+
 void space_consumer_wake(struct space_consumer *consumer)
 {
     struct space_window *window = consumer->window;

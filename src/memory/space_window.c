@@ -147,6 +147,66 @@ bool space_producer_is_done(const struct space_producer *producer, uint64_t tick
     return shared_load_acquire(&producer->window->head.value) > ticket;
 }
 
+/* ---- kept locks ----------------------------------------------------------- */
+
+uint32_t space_producer_note_lock(struct space_producer *producer, const struct space_mapped *space,
+                                  uint64_t block, bool is_alone, uint64_t value)
+{
+    uint32_t note = space_note_of(space, space_hash(block, space->cache.shift));
+
+    if (value == 0 || value > LIMIT_SPACE_HOLDS) {
+        return SPACE_NO_KEPT;
+    }
+    producer->kept[value - 1] =
+        (struct space_kept){.block = block, .space = space->number, .is_alone = is_alone};
+    producer->kept_at[note] = (uint8_t)(value - 1);
+    return (uint32_t)value - 1;
+}
+
+bool space_producer_is_of(const struct space_producer *producer, uint32_t kept, uint32_t space,
+                          uint64_t block)
+{
+    return producer->kept[kept].block == block && producer->kept[kept].space == space;
+}
+
+bool space_producer_keep(struct space_producer *producer, uint32_t kept)
+{
+    uint64_t held = SPACE_KEPT_HELD, word = producer->tail | SPACE_KEPT_KEPT;
+
+    if (!shared_compare_exchange(&producer->window->kept[kept], &held, word)) {
+        producer->kept[kept] = (struct space_kept){0};
+        return false;
+    }
+    producer->kept[kept].word = word;
+    return true;
+}
+
+uint32_t space_producer_find_kept(const struct space_producer *producer,
+                                  const struct space_mapped *space, uint64_t block, bool is_alone)
+{
+    uint32_t n = producer->kept_at[space_note_of(space, space_hash(block, space->cache.shift))];
+    const struct space_kept *kept = &producer->kept[n];
+
+    return kept->block == block && kept->space == space->number && kept->is_alone == is_alone &&
+                   kept->word != 0
+               ? n
+               : SPACE_NO_KEPT;
+}
+
+bool space_producer_take_kept(struct space_producer *producer, uint32_t kept)
+{
+    uint64_t word = producer->kept[kept].word;
+
+    producer->kept[kept].word = 0;
+    if (!shared_compare_exchange(&producer->window->kept[kept], &word, SPACE_KEPT_HELD)) {
+        producer->kept[kept] = (struct space_kept){0};
+        return false;
+    }
+    return true;
+}
+
+/* ---- failures, sleep ------------------------------------------------------ */
+
 uint32_t space_producer_failures(struct space_producer *producer, nigh_status *status,
                                  uint64_t *address)
 {

@@ -15,6 +15,7 @@
 #define MEMORY_SPACE_WINDOW_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/limits.h"
@@ -109,8 +110,9 @@ struct space_window {
     struct space_place head;  /* lane: bytes of records carried out, and all before them, ever */
     struct space_flag news;   /* lane: even; another when it wakes who sleeps */
     struct space_reply reply; /* lane */
-    struct space_failure failure; /* lane */
-    uint8_t reserved[4096 - 7 * 128 - 8 * LIMIT_SPACE_HINTS];
+    struct space_failure failure;             /* lane */
+    _Atomic uint64_t kept[LIMIT_SPACE_HOLDS]; /* both: see enum space_kept_state */
+    uint8_t reserved[4096 - 7 * 128 - 8 * LIMIT_SPACE_HOLDS - 8 * LIMIT_SPACE_HINTS];
     _Atomic uint64_t hints[LIMIT_SPACE_HINTS];                 /* client: space << 32 | frame */
     _Atomic uint64_t reply_bytes[LIMIT_SPACE_BLOCK_BYTES / 8]; /* lane */
     _Atomic uint64_t ring[LIMIT_SPACE_RING_BYTES / 8];         /* client; DONE: lane */
@@ -120,6 +122,24 @@ _Static_assert(sizeof(struct space_window) == 8192 + LIMIT_SPACE_RING_BYTES, "wh
 _Static_assert((LIMIT_SPACE_RING_BYTES & (LIMIT_SPACE_RING_BYTES - 1)) == 0, "a ring wraps");
 _Static_assert((LIMIT_SPACE_TAKEN & (LIMIT_SPACE_TAKEN - 1)) == 0, "what is taken wraps");
 _Static_assert((LIMIT_SPACE_HINTS & (LIMIT_SPACE_HINTS - 1)) == 0, "hints wrap");
+
+_Static_assert(offsetof(struct space_window, kept) == 896, "kept locks behind what is told");
+
+/* ---- kept locks ----------------------------------------------------------- */
+
+/*
+ * Of a word of `kept`: the low bits; above them, KEPT, the tail at the unlock. docs/spaces.md,
+ * "Kept locks". The client swaps HELD for KEPT, and the KEPT that it put there for HELD; the lane
+ * does all else.
+ */
+enum space_kept_state {
+    SPACE_KEPT_FREE,
+    SPACE_KEPT_HELD,
+    SPACE_KEPT_KEPT,
+    SPACE_KEPT_WANTED
+};
+
+#define SPACE_KEPT_STATE UINT64_C(15) /* below a granule */
 
 /* ---- the client's side ---------------------------------------------------- */
 
@@ -132,6 +152,16 @@ struct space_mapped {
 
 #define SPACE_NOTES 256u
 
+#define SPACE_NO_KEPT UINT32_MAX
+
+/* A lock that the lane lets this thread keep, held or given back. */
+struct space_kept {
+    uint64_t block; /* 0: none */
+    uint64_t word;  /* KEPT, as it was put there; 0: it is held, or not to be had */
+    uint32_t space;
+    bool is_alone;
+};
+
 struct space_producer {
     struct space_window *window;
     uint64_t tail; /* bytes of records written, ever */
@@ -142,6 +172,8 @@ struct space_producer {
     uint32_t failures; /* seen */
     /* WRITEs from head to tail, by a few bits of their block. */
     uint16_t pending[SPACE_NOTES];
+    struct space_kept kept[LIMIT_SPACE_HOLDS];
+    uint8_t kept_at[SPACE_NOTES]; /* which of these may be of a block with such bits */
 };
 
 /* Of a window that is all zero, or a producer's that is gone and whose lane begins it anew. */
@@ -190,6 +222,29 @@ static inline bool space_producer_is_empty(struct space_producer *producer)
 
 /* Whether that WRITE is carried out: all others see it. */
 bool space_producer_is_done(const struct space_producer *producer, uint64_t ticket);
+
+/*
+ * Locks that are kept. A lock that was given is noted by the answer's value: which one it is, or
+ * SPACE_NO_KEPT: it is given back by an UNLOCK alone.
+ */
+uint32_t space_producer_note_lock(struct space_producer *producer, const struct space_mapped *space,
+                                  uint64_t block, bool is_alone, uint64_t value);
+
+/* Whether the word is yet of that lock, as far as was noted: the lane lets go of what is of a space
+ * that was deleted, or left, and tells nobody; the word is another lock's then. */
+bool space_producer_is_of(const struct space_producer *producer, uint32_t kept, uint32_t space,
+                          uint64_t block);
+
+/* Gives it back, and keeps it: true. false: an UNLOCK is to be said, somebody wants it. Only of
+ * what it is of (is_of). */
+bool space_producer_keep(struct space_producer *producer, uint32_t kept);
+
+/* Which kept lock is of that block, or SPACE_NO_KEPT; it may have been revoked. */
+uint32_t space_producer_find_kept(const struct space_producer *producer,
+                                  const struct space_mapped *space, uint64_t block, bool is_alone);
+
+/* Has it again: true. All that was said is to be carried out first: space_producer_is_empty. */
+bool space_producer_take_kept(struct space_producer *producer, uint32_t kept);
 
 /* How many WRITEs failed since this was called last, and the last of them: behind an answer to
  * FLUSH. While the lane may say more, its status and address may be of two. */
@@ -364,6 +419,19 @@ void space_consumer_reply(struct space_consumer *consumer, const struct space_re
 /* A WRITE, or an UNLOCK, was not carried out. Before done is said of it. */
 void space_consumer_fail(struct space_consumer *consumer, const struct space_record *record,
                          nigh_status status);
+
+/*
+ * Kept locks, by their number below LIMIT_SPACE_HOLDS. grant: the client has it, and may keep it
+ * unless it is wanted already; before the answer. want: true: it was given back and is revoked, and
+ * is let go once all before *until is carried out; false: an UNLOCK will come. drop: it is
+ * nobody's.
+ */
+void space_consumer_grant(struct space_consumer *consumer, uint32_t kept, bool is_wanted);
+bool space_consumer_want(struct space_consumer *consumer, uint32_t kept, uint64_t *until);
+void space_consumer_drop(struct space_consumer *consumer, uint32_t kept);
+
+/* Whether it was given back, as its word says now, before that place of the ring. */
+bool space_consumer_is_kept(const struct space_consumer *consumer, uint32_t kept, uint64_t at);
 
 /* Wakes the thread if it sleeps, once a sleep: after any number of done and reply. */
 void space_consumer_wake(struct space_consumer *consumer);

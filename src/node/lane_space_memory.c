@@ -106,6 +106,13 @@ static void on_wake(void *context)
     here->at->is_awake = true;
 }
 
+static bool on_wanted(void *context, uint64_t block)
+{
+    struct space_here *here = context;
+
+    return space_windows_wanted(here->at->windows, here->engine, block);
+}
+
 /* ---- its memory ----------------------------------------------------------- */
 
 struct space_here *lane_space_by_birth(const struct lane_spaces *at, uint64_t birth)
@@ -236,7 +243,8 @@ static nigh_status make_engine(struct space_here *here, const struct space_info 
         .self = at->self,
         .home_memory = here->pieces[SPACE_MEMORY_HOME].memory->address,
         .cache_memory = here->pieces[SPACE_MEMORY_CACHE].memory->address,
-        .shell = {.context = here, .send = on_send, .cut = on_cut, .wake = on_wake},
+        .shell =
+            {.context = here, .send = on_send, .cut = on_cut, .wake = on_wake, .wanted = on_wanted},
     };
     nigh_status status = random_system_seed(&config.life);
 

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/random.h"
 
 #define LOG_MODULE "spaces"
 #include "base/log.h"
@@ -535,7 +536,10 @@ static nigh_status make_windows(struct lane_spaces *at)
                                         .find = lane_space_find,
                                         .broken = lane_space_broken,
                                         .is_current = is_current};
+    nigh_status status = random_system_seed(&shell.seed);
 
+    if (status != NIGH_OK)
+        return status;
     return space_windows_create(at->lane->config.max_sessions * LIMIT_SESSION_WINDOWS, &shell,
                                 &at->windows);
 }

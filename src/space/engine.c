@@ -221,6 +221,13 @@ void engine_wake(struct space_engine *engine)
     }
 }
 
+bool engine_want(struct space_engine *engine, uint64_t block)
+{
+    const struct space_shell *shell = &engine->config.shell;
+
+    return shell->wanted != NULL && shell->wanted(shell->context, block);
+}
+
 void engine_cut(struct space_engine *engine, uint8_t number, nigh_status why)
 {
     struct engine_seat *seat = &engine->seats[number];
@@ -252,6 +259,7 @@ void space_engine_members(struct space_engine *engine, uint64_t seats, uint64_t 
     engine->members = seats;
     engine->is_hungry = true; /* who is gone leaves frames */
     engine_end_of_seats(engine, gone & ~self, NIGH_PEER_LOST);
+    engine_want_of_seats(engine, gone);
     if ((seats & self) == 0) {
         space_engine_end(engine, NIGH_NO_QUORUM);
         return;

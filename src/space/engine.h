@@ -108,6 +108,10 @@ struct space_shell {
     /* Something is to be done in space_engine_turn soon, though nothing comes from outside. NULL:
      * it is called all the time. */
     void (*wake)(void *context);
+    /* Somebody wants a block that clients here hold (docs/spaces.md, "Kept locks"); 0: each that
+     * they hold. true: none of them has the lock any more, and the block is let go soon whatever
+     * else waits, by ops: not from inside this call. NULL: never. */
+    bool (*wanted)(void *context, uint64_t block);
     /* Of an engine that has a log: a job of it (space_log_run), one at a time. Whoever runs it sets
      * its status; then space_engine_logged, not from inside this call. */
     void (*log)(void *context, struct space_log_job *job);
@@ -223,7 +227,8 @@ enum space_op_holds {
 
 /*
  * One thing that a client wants, of one block. In the caller's memory from begin until its end; it
- * changes nothing of it meanwhile.
+ * changes nothing of it meanwhile, but for `holds`: who lets go of a block, as a lock that was kept
+ * is, makes it NOTHING first in what was begun under that, and waits.
  */
 struct space_op {
     uint8_t kind;  /* enum space_op_kind */
@@ -287,6 +292,10 @@ void space_engine_write(struct space_engine *engine, const struct space_owned *o
 
 /* Its client is gone: it ends without `ended`. What was done of it stays. */
 void space_engine_give_up(struct space_engine *engine, struct space_op *op);
+
+/* Whether somebody waits, here or elsewhere, for a block that a client here holds, or it is not to
+ * be kept for another cause: asked as a lock is given. From then on `wanted` of the shell is. */
+bool space_engine_is_wanted(struct space_engine *engine, uint64_t block);
 
 /* ---- looked at ------------------------------------------------------------ */
 

@@ -123,6 +123,9 @@ static void carry(struct space_engine *engine, struct line_at *at, const struct 
     uint64_t block = at->block;
 
     look_for_food(engine, at, before);
+    if (at->line->owed != 0 && at->line->holds != 0) {
+        (void)engine_want(engine, block);
+    }
     if (at->frame != SPACE_NO_FRAME && engine_show(space_frames_word(&engine->frames, at->frame),
                                                    !engine->is_paused && is_shown(engine, at))) {
         space_view_fence();
@@ -255,6 +258,45 @@ static bool is_held_enough(const struct space_engine *engine, uint64_t block)
     return count_lasting(engine, block) >= SPACE_WAYS - LIMIT_SPACE_LEAVING;
 }
 
+/* What clients here only keep gives way to who wants a frame of that block's set, or a lock. true:
+ * something of it is let go soon. */
+static bool want_set(struct space_engine *engine, uint64_t block)
+{
+    uint32_t first = set_of(engine, block);
+    bool any = false;
+
+    for (uint32_t frame = first; frame < first + SPACE_WAYS; frame++) {
+        if (engine->lines[frame].holds != 0) {
+            any |= engine_want(engine, space_frames_block(&engine->frames, frame));
+        }
+    }
+    return any;
+}
+
+bool engine_cache_is_wanted(struct space_engine *engine, uint64_t block)
+{
+    uint32_t frame = space_frames_find(&engine->frames, block);
+    const struct space_line *line = &engine->lines[frame == SPACE_NO_FRAME ? 0 : frame];
+
+    return frame == SPACE_NO_FRAME || line->owed != 0 || line->wants_write ||
+           !space_set_has(engine->members, (uint8_t)space_address_seat(block));
+}
+
+void engine_want_of_seats(struct space_engine *engine, uint64_t seats)
+{
+    for (uint32_t frame = 0; frame < space_frames_count(&engine->frames); frame++) {
+        uint64_t block;
+
+        if (engine->lines[frame].holds == 0) {
+            continue;
+        }
+        block = space_frames_block(&engine->frames, frame);
+        if (space_set_has(seats, (uint8_t)space_address_seat(block))) {
+            (void)engine_want(engine, block);
+        }
+    }
+}
+
 static uint32_t take_frame(struct space_engine *engine, uint64_t block)
 {
     uint32_t frame = space_frames_take(&engine->frames, block);
@@ -310,6 +352,7 @@ static uint32_t obtain(struct space_engine *engine, uint64_t block)
     if (frame != SPACE_NO_FRAME) {
         return frame;
     }
+    (void)want_set(engine, block);
     victim = space_frames_victim(
         &engine->frames, block,
         count_leaving(engine, block) < LIMIT_SPACE_LEAVING ? may_leave : may_drop, engine);
@@ -352,16 +395,22 @@ static bool is_read(const struct space_op *op)
     return op->kind == SPACE_OP_READ || op->kind == SPACE_OP_LOCK_READ;
 }
 
-/* A lock that somebody here keeps it from, or that others here wait for already. */
-static bool is_kept_from(const struct space_line *line, const struct space_op *op)
+/* A try-lock of what somebody here holds, and not only for itself, or that others wait for already:
+ * those who only keep it were asked for it as these began to wait. */
+static bool is_busy(struct space_engine *engine, const struct line_at *at,
+                    const struct space_op *op)
 {
+    const struct space_line *line = at->line;
+    bool is_read = op->kind == SPACE_OP_LOCK_READ;
+    bool is_held = is_read ? line->holds >= SPACE_HELD_ALONE - 1 : line->holds != 0;
+
     if (!space_line_is_readable(line)) {
         return false;
     }
-    if (op->kind == SPACE_OP_LOCK_READ) {
-        return line->holds >= SPACE_HELD_ALONE - 1 || line->owed != 0 || line->wants_write;
+    if ((line->owed != 0 || line->wants_write) && (is_read || is_held)) {
+        return true;
     }
-    return op->kind == SPACE_OP_LOCK_WRITE && line->holds != 0;
+    return is_held && !engine_want(engine, at->block);
 }
 
 static enum engine_tried perform(struct space_engine *engine, const struct line_at *at,
@@ -392,7 +441,7 @@ static enum engine_tried try_line(struct space_engine *engine, struct line_at *a
     struct space_message message = engine_here(engine, event_of(op->kind));
     enum space_result result;
 
-    if (op->is_try && is_kept_from(at->line, op)) {
+    if (op->is_try && is_busy(engine, at, op)) {
         op->status = NIGH_BUSY;
         return TRIED_ENDED;
     }
@@ -443,12 +492,15 @@ static enum engine_tried try_absent(struct space_engine *engine, struct space_sp
     }
     if (is_lock(op) && is_held_enough(engine, place->address)) {
         op->status = NIGH_LIMIT;
-        return TRIED_ENDED;
+        return want_set(engine, place->address) ? TRIED_STARVES : TRIED_ENDED;
     }
     at.frame = obtain(engine, place->address);
     if (at.frame == SPACE_NO_FRAME) {
         op->status = NIGH_LIMIT; /* who holds them may be who waits */
-        return count_lasting(engine, place->address) == SPACE_WAYS ? TRIED_ENDED : TRIED_STARVES;
+        return count_lasting(engine, place->address) == SPACE_WAYS &&
+                       !want_set(engine, place->address)
+                   ? TRIED_ENDED
+                   : TRIED_STARVES;
     }
     at.line = &engine->lines[at.frame];
     place->line = (struct space_line){0};
@@ -474,7 +526,7 @@ static enum engine_tried try_here(struct space_engine *engine, uint32_t frame, s
         }
     } else if (is_lock(op) && at.line->holds == 0 && is_held_enough(engine, at.block)) {
         op->status = NIGH_LIMIT;
-        return TRIED_ENDED;
+        return want_set(engine, at.block) ? TRIED_STARVES : TRIED_ENDED;
     } else if (at.line->state == SPACE_CACHE_SHARED && !is_read(op) &&
                home->asks >= engine->config.asks) {
         return TRIED_STARVES;
@@ -618,6 +670,9 @@ static void forget(struct space_engine *engine, uint8_t home)
         if (is_of_home(engine, frame, home)) {
             struct space_line before = *at.line;
 
+            if (before.holds != 0) {
+                (void)engine_want(engine, at.block);
+            }
             if (!engine_log_keeps(engine, frame, at.line)) {
                 *at.line = (struct space_line){.state = SPACE_CACHE_LENT, .frame = frame};
             }

@@ -215,6 +215,7 @@ static enum space_result step(struct space_engine *engine, uint64_t number,
     struct engine_home_step taken;
     uint8_t before = entry->state;
     enum space_result result;
+    bool is_wanted;
 
     taken.entry_before = *entry;
     taken.entry = entry;
@@ -229,6 +230,7 @@ static enum space_result step(struct space_engine *engine, uint64_t number,
         return result;
     }
     engine_log_home(engine, number, &taken, out);
+    is_wanted = entry->holds != 0 && work->queued > 0;
     keep_work(engine, number, work);
     engine->stats.lost += (entry->state == SPACE_HOME_LOST) - (before == SPACE_HOME_LOST);
     if (engine_show(word_of(engine, number), !engine->is_paused && is_shown(engine, number))) {
@@ -236,6 +238,9 @@ static enum space_result step(struct space_engine *engine, uint64_t number,
     }
     for (uint32_t n = 0; n < out->count; n++) {
         say(engine, number, &out->sends[n]);
+    }
+    if (is_wanted) {
+        (void)engine_want(engine, engine_address(engine, number));
     }
     return result;
 }
@@ -277,17 +282,26 @@ static uint8_t event_of(uint8_t kind)
     }
 }
 
-/* A lock that somebody keeps it from, or that others wait for. */
-static bool is_kept_from(struct space_engine *engine, uint64_t number, const struct space_op *op)
+/* A try-lock of what somebody holds, and not only for itself, or that others wait for: those who
+ * only keep it were asked for it as these began to wait. */
+static bool is_busy(struct space_engine *engine, uint64_t number, const struct space_op *op)
 {
     const struct space_entry *entry = &engine->entries[number];
     struct space_work scratch, *work = work_of(engine, number, &scratch);
+    bool is_held =
+        op->kind == SPACE_OP_LOCK_READ ? entry->holds >= SPACE_HELD_ALONE - 1 : entry->holds != 0;
 
     if (work->queued > 0 && !work->is_turn && entry->state <= SPACE_HOME_FREED) {
         return true;
     }
-    return op->kind == SPACE_OP_LOCK_READ ? entry->holds >= SPACE_HELD_ALONE - 1
-                                          : entry->holds != 0;
+    return is_held && !engine_want(engine, engine_block(engine, op->address));
+}
+
+bool engine_home_is_wanted(struct space_engine *engine, uint64_t number)
+{
+    uint32_t work = engine->work_of[number];
+
+    return work != 0 && engine->works[work - 1].queued > 0;
 }
 
 static enum engine_tried end_now(struct space_op *op, nigh_status status)
@@ -322,7 +336,7 @@ enum engine_tried engine_try_home(struct space_engine *engine, struct space_op *
                    ? perform(engine, number, op)
                    : end_now(op, NIGH_LOCK_LOST);
     }
-    if (op->is_try && is_kept_from(engine, number, op)) {
+    if (op->is_try && is_busy(engine, number, op)) {
         return end_now(op, NIGH_BUSY);
     }
     result = engine_home_here(engine, number, event_of(op->kind));

@@ -293,6 +293,9 @@ void engine_say_alone(struct space_engine *engine, uint8_t seat, struct space_wi
 void engine_say_waiting(struct space_engine *engine, uint8_t seat);
 void engine_drop_letters(struct space_engine *engine, uint8_t seat);
 
+/* Somebody wants a block that is held here, or any (0): as the shell's `wanted`. */
+bool engine_want(struct space_engine *engine, uint64_t block);
+
 /* ---- engine_ops.c --------------------------------------------------------- */
 
 struct space_spot *engine_find_place(struct space_engine *engine, uint64_t block);
@@ -344,11 +347,18 @@ void engine_open_cache(struct space_engine *engine, uint8_t home);
 /* A line that has no frame. */
 void engine_step_place(struct space_engine *engine, struct space_spot *place, uint8_t event);
 
+/* Whether its home wants something of what is held here, or it is not to be kept. */
+bool engine_cache_is_wanted(struct space_engine *engine, uint64_t block);
+/* What is held of those homes, which are no members, is not kept. */
+void engine_want_of_seats(struct space_engine *engine, uint64_t seats);
+
 /* What was written to it is durable: it may be shown. */
 void engine_show_again(struct space_engine *engine, uint64_t block);
 
 /* ---- engine_home.c -------------------------------------------------------- */
 
+/* Whether a node waits for what is held at this home. */
+bool engine_home_is_wanted(struct space_engine *engine, uint64_t number);
 enum engine_tried engine_try_home(struct space_engine *engine, struct space_op *op);
 /* As engine_owns_cached. */
 bool engine_owns_home(struct space_engine *engine, uint64_t address, struct space_owned *owned);

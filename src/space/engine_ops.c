@@ -272,6 +272,35 @@ static enum engine_tried try_op(struct space_engine *engine, struct space_op *op
                                                : engine_try_cache(engine, op);
 }
 
+/* By clients here. */
+static bool is_held(struct space_engine *engine, uint64_t block)
+{
+    uint32_t frame;
+
+    if (engine_is_ours(engine, block)) {
+        return engine->entries[engine_number(engine, block)].holds != 0;
+    }
+    frame = space_frames_find(&engine->frames, block);
+    return frame != SPACE_NO_FRAME && engine->lines[frame].holds != 0;
+}
+
+bool space_engine_is_wanted(struct space_engine *engine, uint64_t block)
+{
+    struct space_spot *place = engine_find_place(engine, block);
+
+    if (place != NULL) {
+        LIST_FOREACH(node, &place->ops)
+        {
+            if (container_of(node, struct space_op, node)->state != OP_WRITTEN) {
+                return true;
+            }
+        }
+    }
+    return engine_is_ours(engine, block)
+               ? engine_home_is_wanted(engine, engine_number(engine, block))
+               : engine_cache_is_wanted(engine, block);
+}
+
 /* Where it waits from here on; ENDED: there is no room. */
 enum engine_tried engine_wait(struct space_engine *engine, struct space_op *op,
                               enum engine_tried tried)
@@ -289,6 +318,11 @@ enum engine_tried engine_wait(struct space_engine *engine, struct space_op *op,
     op->state = tried == TRIED_WAITS ? OP_WAITS : tried == TRIED_WRITTEN ? OP_WRITTEN : OP_STARVES;
     list_push_back(list, &op->node);
     engine->stats.waiting++;
+    /* Who waits under its own lock, for what was written to be durable, wants nobody's. */
+    if (tried == TRIED_WAITS && op->holds == SPACE_HOLDS_NOTHING &&
+        is_held(engine, op->place->address)) {
+        (void)engine_want(engine, op->place->address);
+    }
     return tried;
 }
 
@@ -333,11 +367,11 @@ static enum engine_tried start(struct space_engine *engine, struct space_op *op)
         return TRIED_ENDED;
     }
     if (op->kind == SPACE_OP_UNLOCK && engine->log.holds > 0) {
-        engine->log.holds--;
+        engine->is_hungry |= engine->log.holds-- >= LIMIT_SPACE_PLACES;
     }
     if (is_one_too_many(engine, op)) {
         op->status = NIGH_LIMIT;
-        return TRIED_ENDED;
+        return engine_want(engine, 0) ? engine_wait(engine, op, TRIED_STARVES) : TRIED_ENDED;
     }
     if (op->kind != SPACE_OP_UNLOCK &&
         (!engine_log_has_room(engine) || engine->log.unlocks_count > 0)) {

@@ -9,10 +9,27 @@
 #include "base/list.h"
 #include "memory/space_record.h"
 
+/* Of a window's the n-th has the n-th word of its memory (space_consumer_grant). */
 struct hold {
     struct space_engine *engine; /* NULL: none */
     uint64_t block;
-    uint8_t how; /* enum space_op_holds */
+    struct window *window;
+    struct engine_holds *of;
+    struct list_node node;  /* in the bucket of its block */
+    struct list_node state; /* in one of the engine's lists, or none: it is held, and wanted */
+    uint8_t next;           /* in the window's bucket, and 1 */
+    uint8_t how;            /* enum space_op_holds */
+    bool is_wanted;         /* its client does not keep it */
+    bool is_leaving;        /* it was kept, and is let go when all before this is carried out: */
+    uint64_t until;
+};
+
+/* All that windows hold of one engine. */
+struct engine_holds {
+    const struct space_engine *engine;
+    uint32_t count; /* 0: none of it */
+    struct list unasked, leaving;
+    uint32_t looked; /* in that turn all that leave were looked at, and none could */
 };
 
 /* A record that is not done. */
@@ -24,6 +41,7 @@ struct record {
     struct list_node node; /* in the order of the ring; not linked: free */
     nigh_status why;       /* of NULL otherwise: how it ends */
     bool runs;             /* the engine has it */
+    bool is_again;         /* a lock that the window kept, and has */
 };
 
 /* What this window wrote is durable once that record of the engine's log is. */
@@ -36,7 +54,7 @@ struct window {
     struct space_windows *windows;
     bool is_used, is_broken;
     bool flushes;  /* a FLUSH waits for logs */
-    bool rereads;  /* a READ was done while nothing may be told: it is done once more */
+    bool rereads;  /* what was asked for while nothing may be told is looked at once more */
     bool is_dirty; /* something ended: what waits for it is looked at, and who sleeps woken */
     uint32_t session;
     struct space_consumer consumer;
@@ -44,8 +62,9 @@ struct window {
     struct list kept; /* what is done and not told */
     uint32_t count;   /* of both */
     struct record records[LIMIT_SPACE_RECORDS];
-    uint32_t held; /* of these: */
+    uint32_t held, leaving; /* of these: */
     struct hold holds[LIMIT_SPACE_HOLDS];
+    uint8_t hold_of[LIMIT_SPACE_HOLDS]; /* the first of a bucket of blocks, and 1 */
     struct mark marks[LIMIT_SPACES];
 };
 
@@ -54,11 +73,33 @@ struct space_windows {
     uint32_t count, next;
     uint32_t used; /* behind these there are none */
     struct window **windows;
+    uint64_t spread; /* of blocks over buckets: none knows by which addresses it would be uneven */
+    uint32_t bucket_bits;
+    struct list *buckets; /* holds of all windows */
+    struct engine_holds engines[LIMIT_SPACES];
     /* What a READ took, from the bytes of an op until its end, which is next. */
     uint64_t read[LIMIT_SPACE_BLOCK_BYTES / 8];
 };
 
 /* ---- making them ---------------------------------------------------------- */
+
+static void free_windows(struct space_windows *windows)
+{
+    free(windows->buckets);
+    free(windows->windows);
+    free(windows);
+}
+
+/* So many that even where each window holds all it may few are in one. */
+static uint32_t bucket_bits_for(uint32_t count)
+{
+    uint32_t bits = 6;
+
+    while (bits < 20 && 1u << bits < 2 * (uint64_t)count) {
+        bits++;
+    }
+    return bits;
+}
 
 nigh_status space_windows_create(uint32_t count, const struct space_windows_shell *shell,
                                  struct space_windows **out)
@@ -68,11 +109,21 @@ nigh_status space_windows_create(uint32_t count, const struct space_windows_shel
     if (windows == NULL) {
         return NIGH_OUT_OF_MEMORY;
     }
+    windows->bucket_bits = bucket_bits_for(count);
     windows->windows = calloc(count, sizeof(struct window *));
-    if (windows->windows == NULL) {
-        free(windows);
+    windows->buckets = calloc(UINT64_C(1) << windows->bucket_bits, sizeof(struct list));
+    if (windows->windows == NULL || windows->buckets == NULL) {
+        free_windows(windows);
         return NIGH_OUT_OF_MEMORY;
     }
+    for (uint32_t n = 0; n < 1u << windows->bucket_bits; n++) {
+        list_init(&windows->buckets[n]);
+    }
+    for (uint32_t n = 0; n < LIMIT_SPACES; n++) {
+        list_init(&windows->engines[n].unasked);
+        list_init(&windows->engines[n].leaving);
+    }
+    windows->spread = shell->seed != 0 ? shell->seed | 1 : SPACE_SPREAD;
     windows->shell = *shell;
     windows->count = count;
     *out = windows;
@@ -87,8 +138,7 @@ void space_windows_destroy(struct space_windows *windows)
     for (uint32_t n = 0; n < windows->count; n++) {
         NIGH_ASSERT(windows->windows[n] == NULL);
     }
-    free(windows->windows);
-    free(windows);
+    free_windows(windows);
 }
 
 nigh_status space_windows_add(struct space_windows *windows, uint32_t session,
@@ -122,26 +172,144 @@ static uint64_t block_of(const struct space_engine *engine, uint64_t address)
     return address & ~(uint64_t)(space_engine_block_bytes(engine) - 1);
 }
 
-/* NULL: it does not. Mostly it holds nothing at all. */
+/* By a factor that none knows any two blocks are in one bucket as seldom as any others. */
+static uint64_t hash_of(const struct space_windows *windows, uint64_t block)
+{
+    return block * windows->spread;
+}
+
+static struct list *bucket_of(struct space_windows *windows, uint64_t block)
+{
+    return &windows->buckets[hash_of(windows, block) >> (64 - windows->bucket_bits)];
+}
+
+static uint8_t *own_bucket_of(struct window *window, uint64_t block)
+{
+    return &window->hold_of[(hash_of(window->windows, block) >> 32) % LIMIT_SPACE_HOLDS];
+}
+
+/* NULL: it does not. Looks at no other window's. */
 static struct hold *find_hold(struct window *window, const struct space_engine *engine,
                               uint64_t block)
 {
-    if (engine != NULL && window->held == 0) {
+    struct hold *hold;
+
+    if (window->held == 0) {
         return NULL;
     }
-    for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS; n++) {
-        if (window->holds[n].engine == engine &&
-            (engine == NULL || window->holds[n].block == block)) {
-            return &window->holds[n];
+    for (uint8_t n = *own_bucket_of(window, block); n != 0; n = hold->next) {
+        hold = &window->holds[n - 1];
+        if (hold->engine == engine && hold->block == block) {
+            return hold;
         }
     }
     return NULL;
 }
 
+/* There is room: make_room. */
+static struct hold *free_hold(struct window *window)
+{
+    uint32_t n = 0;
+
+    while (window->holds[n].engine != NULL) {
+        n++;
+        NIGH_ASSERT(n < LIMIT_SPACE_HOLDS);
+    }
+    return &window->holds[n];
+}
+
+static uint32_t number_of(const struct hold *hold)
+{
+    return (uint32_t)(hold - hold->window->holds);
+}
+
+/* NULL: nothing of it is held. */
+static struct engine_holds *find_holds_of(struct space_windows *windows,
+                                          const struct space_engine *engine)
+{
+    for (uint32_t n = 0; n < LIMIT_SPACES; n++) {
+        if (windows->engines[n].engine == engine && windows->engines[n].count > 0) {
+            return &windows->engines[n];
+        }
+    }
+    return NULL;
+}
+
+static struct engine_holds *holds_of(struct space_windows *windows,
+                                     const struct space_engine *engine)
+{
+    struct engine_holds *of = find_holds_of(windows, engine);
+    uint32_t n = 0;
+
+    if (of != NULL) {
+        return of;
+    }
+    while (windows->engines[n].count > 0) {
+        n++;
+        NIGH_ASSERT(n < LIMIT_SPACES);
+    }
+    windows->engines[n].engine = engine;
+    windows->engines[n].looked = windows->next - 1;
+    return &windows->engines[n];
+}
+
+static struct hold *add_hold(struct window *window, const struct hold *made)
+{
+    uint8_t *bucket = own_bucket_of(window, made->block);
+    struct hold *hold = free_hold(window);
+
+    *hold = *made;
+    hold->window = window;
+    hold->of = holds_of(window->windows, made->engine);
+    hold->of->count++;
+    hold->next = *bucket;
+    *bucket = (uint8_t)(number_of(hold) + 1);
+    list_push_back(bucket_of(window->windows, hold->block), &hold->node);
+    if (!hold->is_wanted) {
+        list_push_back(&hold->of->unasked, &hold->state);
+    }
+    window->held++;
+    return hold;
+}
+
 static void forget_hold(struct window *window, struct hold *hold)
 {
+    uint8_t *place = own_bucket_of(window, hold->block);
+
+    space_consumer_drop(&window->consumer, number_of(hold));
+    while (*place != number_of(hold) + 1) {
+        place = &window->holds[*place - 1].next;
+    }
+    *place = hold->next;
+    list_remove(&hold->node);
+    if (list_is_linked(&hold->state)) {
+        list_remove(&hold->state);
+    }
+    hold->of->count--;
+    window->leaving -= hold->is_leaving;
     hold->engine = NULL;
     window->held--;
+}
+
+/* It is of that block. */
+static bool touches(const struct record *record, const struct space_engine *engine, uint64_t block)
+{
+    return record->engine == engine && block_of(engine, record->record.address) == block &&
+           record->record.kind != SPACE_RECORD_ALLOC;
+}
+
+/* What was begun under it, and waits yet, is under nothing from here on: neither does it fail, nor
+ * is it done inside another's lock. */
+static void bare_records(struct window *window, const struct hold *hold)
+{
+    LIST_FOREACH(node, &window->order)
+    {
+        struct record *record = container_of(node, struct record, node);
+
+        if (record->runs && touches(record, hold->engine, hold->block)) {
+            record->op.holds = SPACE_HOLDS_NOTHING;
+        }
+    }
 }
 
 static void let_go(struct window *window, struct hold *hold, uint64_t now_us)
@@ -150,10 +318,127 @@ static void let_go(struct window *window, struct hold *hold, uint64_t now_us)
                               .holds = hold->how,
                               .address = hold->block,
                               .deadline_us = UINT64_MAX};
-    bool has_ended = space_engine_begin(hold->engine, &unlock, now_us);
+    bool has_ended;
 
+    bare_records(window, hold); /* first: they may be tried from inside this */
+    has_ended = space_engine_begin(hold->engine, &unlock, now_us);
     NIGH_ASSERT(has_ended);
     forget_hold(window, hold);
+}
+
+/* ---- what a window keeps -------------------------------------------------- */
+
+/* As an UNLOCK would that stood in the ring where its client gave it back. */
+static bool may_leave(const struct window *window, const struct hold *hold)
+{
+    return hold->is_leaving && window->consumer.head >= hold->until;
+}
+
+/* It is let go: soon, if its client only keeps it, or by the client's UNLOCK. */
+static void want(struct hold *hold)
+{
+    struct window *window = hold->window;
+
+    if (hold->is_wanted) {
+        return;
+    }
+    hold->is_wanted = true;
+    list_remove(&hold->state);
+    hold->is_leaving = space_consumer_want(&window->consumer, number_of(hold), &hold->until);
+    if (may_leave(window, hold)) {
+        list_push_front(&hold->of->leaving, &hold->state);
+    } else if (hold->is_leaving) {
+        list_push_back(&hold->of->leaving, &hold->state);
+    }
+    window->leaving += hold->is_leaving;
+    window->is_dirty |= hold->is_leaving;
+}
+
+/* Whether something of it is let go by the next turn. Not what others say before decides how long
+ * that takes: those that can leave are in front, and all are looked at once a turn. */
+static bool any_may_leave(struct space_windows *windows, struct engine_holds *of)
+{
+    struct list_node *first = list_first(&of->leaving);
+    const struct hold *hold;
+
+    if (first == NULL) {
+        return false;
+    }
+    hold = container_of(first, struct hold, state);
+    if (may_leave(hold->window, hold) || of->looked == windows->next) {
+        return may_leave(hold->window, hold);
+    }
+    of->looked = windows->next;
+    LIST_FOREACH(node, &of->leaving)
+    {
+        hold = container_of(node, struct hold, state);
+        if (may_leave(hold->window, hold)) {
+            list_remove(node);
+            list_push_front(&of->leaving, node);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Each is asked for once: it is no work for who is one too many again and again. */
+static bool want_all(struct space_windows *windows, const struct space_engine *engine)
+{
+    struct engine_holds *of = find_holds_of(windows, engine);
+
+    if (of == NULL) {
+        return false;
+    }
+    while (!list_empty(&of->unasked)) {
+        want(container_of(list_first(&of->unasked), struct hold, state));
+    }
+    return any_may_leave(windows, of);
+}
+
+bool space_windows_wanted(struct space_windows *windows, const struct space_engine *engine,
+                          uint64_t block)
+{
+    uint32_t held = 0, leaving = 0;
+
+    if (block == 0) {
+        return want_all(windows, engine);
+    }
+    LIST_FOREACH(node, bucket_of(windows, block))
+    {
+        struct hold *hold = container_of(node, struct hold, node);
+
+        if (hold->engine == engine && hold->block == block) {
+            want(hold);
+            held++;
+            leaving += may_leave(hold->window, hold);
+        }
+    }
+    return held > 0 && leaving == held;
+}
+
+static void let_leave(struct window *window, uint64_t now_us)
+{
+    for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS && window->leaving > 0; n++) {
+        if (window->holds[n].engine != NULL && may_leave(window, &window->holds[n])) {
+            let_go(window, &window->holds[n], now_us);
+        }
+    }
+}
+
+/* Room for one more: what is only kept gives way, behind all that was said before. */
+static bool make_room(struct window *window, uint64_t now_us)
+{
+    for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS && window->held == LIMIT_SPACE_HOLDS; n++) {
+        struct hold *hold = &window->holds[n];
+
+        if (space_consumer_is_kept(&window->consumer, n, window->consumer.head)) {
+            want(hold);
+        }
+        if (may_leave(window, hold)) {
+            let_go(window, hold, now_us);
+        }
+    }
+    return window->held < LIMIT_SPACE_HOLDS;
 }
 
 /* ---- kinds ---------------------------------------------------------------- */
@@ -210,16 +495,24 @@ static struct space_engine *find(const struct window *window, uint32_t space, bo
     return shell->find(shell->context, window->session, space, may_write, why);
 }
 
-static void note_hold(struct window *window, const struct record *record)
+static void note_hold(struct window *window, struct record *record)
 {
-    struct hold *hold = find_hold(window, NULL, 0);
+    uint64_t block = block_of(record->engine, record->record.address);
+    struct hold made = {.engine = record->engine,
+                        .block = block,
+                        .how = record->op.kind == SPACE_OP_LOCK_READ ? SPACE_HOLDS_TO_READ
+                                                                     : SPACE_HOLDS_ALONE};
+    struct hold *hold;
 
+    if (record->is_again) {
+        hold = find_hold(window, record->engine, block);
+    } else {
+        made.is_wanted = space_engine_is_wanted(record->engine, block);
+        hold = add_hold(window, &made);
+    }
     NIGH_ASSERT(hold != NULL);
-    *hold = (struct hold){.engine = record->engine,
-                          .block = block_of(record->engine, record->record.address),
-                          .how = record->op.kind == SPACE_OP_LOCK_READ ? SPACE_HOLDS_TO_READ
-                                                                       : SPACE_HOLDS_ALONE};
-    window->held++;
+    space_consumer_grant(&window->consumer, number_of(hold), hold->is_wanted);
+    record->op.value = hold->is_wanted ? 0 : number_of(hold) + 1;
 }
 
 /* ---- what is durable ------------------------------------------------------ */
@@ -388,12 +681,6 @@ struct before {
     bool closed; /* nothing passes it */
 };
 
-static bool touches(const struct record *record, const struct space_engine *engine, uint64_t block)
-{
-    return record->engine == engine && block_of(engine, record->record.address) == block &&
-           record->record.kind != SPACE_RECORD_ALLOC;
-}
-
 /* Something of its block is before it. */
 static bool is_behind_its_block(struct window *window, const struct record *record)
 {
@@ -433,8 +720,48 @@ static uint64_t deadline_of(const struct space_record *record, uint64_t now_us)
     return now_us + record->timeout_us;
 }
 
+/* Whether the window has what it asks for, and kept it. */
+static bool is_again(const struct window *window, const struct record *record,
+                     const struct hold *hold)
+{
+    return hold != NULL && is_lock(record->record.kind) && !hold->is_wanted &&
+           (hold->how == SPACE_HOLDS_TO_READ) == (record->op.kind == SPACE_OP_LOCK_READ) &&
+           space_consumer_is_kept(&window->consumer, number_of(hold), record->record.at);
+}
+
+/* Whether it does no harm that the block is kept, by the same window. */
+static bool may_be_under(const struct hold *hold, uint8_t kind)
+{
+    return hold->how == SPACE_HOLDS_ALONE ? writes(kind) : kind == SPACE_RECORD_READ;
+}
+
+/* The hold that a record is under, or NULL. One that was given back before it is let go, unless it
+ * may stay. */
+static struct hold *hold_over(struct window *window, const struct record *record, uint64_t now_us)
+{
+    uint64_t at = record->record.at;
+    struct hold *hold =
+        find_hold(window, record->engine, block_of(record->engine, record->record.address));
+
+    if (hold == NULL || is_again(window, record, hold)) {
+        return hold;
+    }
+    if (!may_be_under(hold, record->record.kind) &&
+        space_consumer_is_kept(&window->consumer, number_of(hold), at)) {
+        want(hold);
+    }
+    if (!hold->is_leaving || at < hold->until) {
+        return hold;
+    }
+    if (may_leave(window, hold)) {
+        let_go(window, hold, now_us);
+    }
+    return NULL;
+}
+
 /* Whether it may be asked for at all, with what the window holds. */
-static nigh_status prepare(struct window *window, struct record *record, bool may_write)
+static nigh_status prepare(struct window *window, struct record *record, bool may_write,
+                           uint64_t now_us)
 {
     const struct space_record *asked = &record->record;
     struct space_op *op = &record->op;
@@ -448,12 +775,16 @@ static nigh_status prepare(struct window *window, struct record *record, bool ma
     if (!may_write && !reads) {
         return NIGH_DENIED;
     }
-    hold = find_hold(window, record->engine, block_of(record->engine, asked->address));
+    hold = hold_over(window, record, now_us);
+    record->is_again = is_again(window, record, hold);
+    if (record->is_again) {
+        return NIGH_OK;
+    }
     op->holds = hold == NULL ? SPACE_HOLDS_NOTHING : hold->how;
     if (asked->kind == SPACE_RECORD_UNLOCK && hold == NULL) {
         return NIGH_INVALID;
     }
-    if (is_lock(asked->kind) && find_hold(window, NULL, 0) == NULL) {
+    if (is_lock(asked->kind) && !make_room(window, now_us)) {
         return NIGH_LIMIT;
     }
     if (asked->kind == SPACE_RECORD_UNLOCK) {
@@ -468,6 +799,7 @@ static void begin_op(struct window *window, struct record *record, uint64_t now_
     bool may_write = false;
     nigh_status status, why;
 
+    record->is_again = false;
     /* What it has open may have changed since it was taken. */
     record->op = (struct space_op){
         .kind = op_kind(asked->kind),
@@ -484,8 +816,12 @@ static void begin_op(struct window *window, struct record *record, uint64_t now_
         end_record(record, NIGH_CLOSED);
         return;
     }
-    status = prepare(window, record, may_write);
-    if (status != NIGH_OK) {
+    status = prepare(window, record, may_write, now_us);
+    if (record->is_again && !is_current(window)) {
+        window->rereads = true; /* it stays kept, and has its time */
+        return;
+    }
+    if (status != NIGH_OK || record->is_again) {
         end_record(record, status);
         return;
     }
@@ -726,6 +1062,7 @@ static bool serve(struct window *window, uint64_t now_us)
     if (had) {
         take_hints(window);
     }
+    let_leave(window, now_us);
     take_some(window, now_us);
     expire(window, now_us);
     window->is_dirty |= window->flushes;
@@ -733,10 +1070,30 @@ static bool serve(struct window *window, uint64_t now_us)
     while (window->is_dirty) {
         window->is_dirty = false;
         advance(window, now_us);
+        let_leave(window, now_us);
     }
     space_consumer_wake(&window->consumer);
     return !window->is_broken && window->count < LIMIT_SPACE_RECORDS &&
            space_consumer_has_work(&window->consumer);
+}
+
+/* What was asked for by a window that had its turn behind those that keep it. true: some of it was
+ * let go: who waited for that is told by the next turn. */
+static bool let_all_leave(struct space_windows *windows, uint64_t now_us)
+{
+    bool any = false;
+
+    for (uint32_t n = 0; n < windows->used; n++) {
+        struct window *window = windows->windows[n];
+
+        if (window != NULL && window->leaving > 0 && !window->is_broken) {
+            uint32_t before = window->leaving;
+
+            let_leave(window, now_us);
+            any |= window->leaving != before;
+        }
+    }
+    return any;
 }
 
 bool space_windows_turn(struct space_windows *windows, uint64_t now_us)
@@ -751,7 +1108,7 @@ bool space_windows_turn(struct space_windows *windows, uint64_t now_us)
             more |= serve(window, now_us);
         }
     }
-    return more;
+    return let_all_leave(windows, now_us) || more;
 }
 
 bool space_windows_has_work(const struct space_windows *windows)

@@ -17,6 +17,7 @@ struct space_windows;
 
 struct space_windows_shell {
     void *context;
+    uint64_t seed; /* of tables of what clients choose; it changes nothing that is seen */
     /* The engine of what a session calls `space`, and whether it may write there. NULL: *why is how
      * what is asked of it ends. */
     struct space_engine *(*find)(void *context, uint32_t session, uint32_t space, bool *may_write,
@@ -49,6 +50,12 @@ void space_windows_remove(struct space_windows *windows, uint32_t window, uint64
  * of all sessions. */
 void space_windows_let_go(struct space_windows *windows, uint32_t session,
                           struct space_engine *engine, nigh_status why, uint64_t now_us);
+
+/* Of an engine's shell: somebody wants a block that windows hold, or any (0). What is only kept is
+ * let go in the next turn, or when all that its thread said before is carried out, which may wait
+ * for who asks. true: all of it, or something of any, is let go in the next turn. */
+bool space_windows_wanted(struct space_windows *windows, const struct space_engine *engine,
+                          uint64_t block);
 
 /* Whether there is something to take: what a lane looks at before it sleeps, behind the fence that
  * space_producer_must_ring needs. */

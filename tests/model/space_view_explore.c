@@ -630,6 +630,183 @@ static void lane_swaps(void)
 static const struct explorer_scenario swaps = {
     "a write, an exchange and a read", set_up, {lane_swaps, writes_swaps_and_reads}, NULL};
 
+/* ---- kept locks ------------------------------------------------------------ */
+
+#define REVOKED   1u /* what the lane found, in got[3] */
+#define IS_HELD   2u
+#define IS_UNLOCK 3u /* and heard of its end */
+
+/* A lock of x, which y is under. */
+static void set_up_held(void)
+{
+    set_up();
+    space_consumer_grant(&world.consumers[0], 0, false);
+    if (space_producer_note_lock(&world.producers[0], &world.mapped, X, true, 1) != 0) {
+        explorer_fail("it is not to be kept");
+    }
+    explorer_name(&windows[0].kept[0], "window0.kept[0]");
+}
+
+static void set_up_kept(void)
+{
+    set_up_held();
+    if (!space_producer_keep(&world.producers[0], 0)) {
+        explorer_fail("it cannot be kept");
+    }
+}
+
+/* Writes under the lock, and gives it back. */
+static void writes_and_gives_back(void)
+{
+    write_one(0, Y, 2);
+    world.got[0] = space_producer_keep(&world.producers[0], 0);
+    if (world.got[0] == 0 &&
+        !space_producer_say(&world.producers[0], SPACE_RECORD_UNLOCK, &world.mapped, X)) {
+        explorer_fail("there is room");
+    }
+    explorer_forget(1500 + world.got[0]);
+}
+
+/* Another has the lock from here on, and says so in x. */
+static void another_has_it(void)
+{
+    change_one(0, 9);
+}
+
+static void lane_hears_of_its_end(void)
+{
+    struct space_record record;
+
+    world.got[3] = IS_HELD;
+    while (take(0, &record)) {
+        if (record.kind == SPACE_RECORD_UNLOCK) {
+            space_consumer_done(&world.consumers[0], record.number);
+            world.got[3] = IS_UNLOCK;
+            another_has_it();
+            return;
+        }
+        change_one(1, 2);
+        space_consumer_done(&world.consumers[0], record.number);
+    }
+}
+
+static void lane_revokes(void)
+{
+    uint64_t until = 0;
+
+    if (!space_consumer_want(&world.consumers[0], 0, &until)) {
+        lane_hears_of_its_end();
+    } else {
+        world.got[3] = REVOKED;
+        while (world.consumers[0].head < until) {
+            if (!serve(0)) {
+                explorer_fail("what was said before it was given back is not there");
+            }
+        }
+        another_has_it();
+    }
+    explorer_forget(1600 + world.got[3]);
+}
+
+static void reads_as_the_next_one(void)
+{
+    uint64_t x = read_one(X), y = read_one(Y);
+
+    if (x == 9 && y == 1) {
+        explorer_fail("who has the lock next does not see what was written under it");
+    }
+    explorer_forget(1700 + x * 10 + y);
+}
+
+static void it_is_let_go_once(void)
+{
+    saw((uint32_t)(world.got[0] * 4 + world.got[3]));
+    if (world.got[0] != 0 && (world.got[3] == IS_HELD || world.got[3] == IS_UNLOCK)) {
+        explorer_fail("it is wanted, and kept: nobody lets it go");
+    }
+    if (world.got[0] == 0 && world.got[3] == REVOKED) {
+        explorer_fail("it is let go twice");
+    }
+}
+
+static const struct explorer_scenario gives_back = {
+    "a lock is given back, and wanted",
+    set_up_held,
+    {lane_revokes, writes_and_gives_back, reads_as_the_next_one},
+    it_is_let_go_once};
+
+/* One takes it, another has it: not both. Behind the lock it reads what is under it, twice. */
+static void read_under_it(void)
+{
+    uint64_t first = read_one(Y), second = read_one(Y);
+
+    if (first == 9 || second == 9) {
+        explorer_fail("another writes what is under its lock");
+    }
+}
+
+static void takes_what_it_kept(void)
+{
+    world.got[0] = space_producer_take_kept(&world.producers[0], 0);
+    if (world.got[0] != 0) {
+        read_under_it();
+    }
+    explorer_forget(1800 + world.got[0]);
+}
+
+static void lane_gives_it_to_another(void)
+{
+    uint64_t until = 0;
+
+    if (space_consumer_want(&world.consumers[0], 0, &until)) {
+        world.got[3] = REVOKED;
+        change_one(1, 9);
+    } else {
+        world.got[3] = IS_HELD;
+    }
+    explorer_forget(1900 + world.got[3]);
+}
+
+static void one_has_it(void)
+{
+    saw((uint32_t)(world.got[0] * 4 + world.got[3]));
+    if ((world.got[0] != 0) != (world.got[3] == IS_HELD)) {
+        explorer_fail(world.got[0] != 0 ? "both have it" : "nobody has it, and nobody lets it go");
+    }
+}
+
+static const struct explorer_scenario takes_again = {"a kept lock is taken, and wanted",
+                                                     set_up_kept,
+                                                     {lane_gives_it_to_another, takes_what_it_kept},
+                                                     one_has_it};
+
+static void takes_without_looking(void)
+{
+    (void)shared_exchange(&windows[0].kept[0], SPACE_KEPT_HELD);
+    world.got[0] = 1;
+    read_under_it();
+    explorer_forget(2000);
+}
+
+static const struct explorer_scenario wrong_take = {
+    "wrong: a kept lock is taken unseen",
+    set_up_kept,
+    {lane_gives_it_to_another, takes_without_looking},
+    NULL};
+
+static void gives_back_without_looking(void)
+{
+    write_one(0, Y, 2);
+    (void)shared_exchange(&windows[0].kept[0], world.producers[0].tail | SPACE_KEPT_KEPT);
+    world.got[0] = 1;
+    explorer_forget(2100);
+}
+
+static const struct explorer_scenario wrong_back = {"wrong: a lock is given back unseen",
+                                                    set_up_held,
+                                                    {lane_revokes, gives_back_without_looking},
+                                                    it_is_let_go_once};
+
 /* ---- all of them ----------------------------------------------------------- */
 
 struct exploration {
@@ -709,10 +886,12 @@ static const struct exploration explorations[] = {
     {&own_row, {0x60, 0x60}, {150000, 50000}},    {&behind_own, {0x2a1, 0x2a1}, {3900, 1100}},
     {&done, {0x2023, 0x2023}, {1500, 750}},       {&fenced, {0x2023, 0x2023}, {900, 400}},
     {&full_fence, {0x1ef, 0x1ef}, {13000, 2800}}, {&sleeps, {0x3, 0x3}, {330, 140}},
-    {&swaps, {0x40, 0x40}, {2800, 370}},
+    {&swaps, {0x40, 0x40}, {2800, 370}},          {&gives_back, {0x2c, 0x2c}, {7000, 2300}},
+    {&takes_again, {0x42, 0x42}, {25, 16}},
 };
 
-static const struct explorer_scenario *const wrong[] = {&wrong_tell, &wrong_fence};
+static const struct explorer_scenario *const wrong[] = {&wrong_tell, &wrong_fence, &wrong_take,
+                                                        &wrong_back};
 
 int main(void)
 {

@@ -337,6 +337,13 @@ static void shell_broken(void *context, uint32_t session)
     claim(now, false, "a client is broken");
 }
 
+static bool shell_wanted(void *context, uint64_t block)
+{
+    struct world_node *node = context;
+
+    return space_windows_wanted(node->windows, node->engine, block);
+}
+
 static void start_client(struct world *world, struct world_node *node, struct world_client *client)
 {
     nigh_status status;
@@ -504,7 +511,7 @@ static void start_node(struct world *world, uint32_t number)
         .self = (uint8_t)number,
         .asks = world->rules.asks,
         .letters = world->rules.letters == 0 ? 2048 : world->rules.letters,
-        .shell = {.context = node, .send = shell_send, .cut = shell_cut},
+        .shell = {.context = node, .send = shell_send, .cut = shell_cut, .wanted = shell_wanted},
     };
     nigh_status status;
 
@@ -1118,23 +1125,84 @@ static void do_atomic(struct world *world, struct world_client *client)
     }
 }
 
+static void note_lock(struct world *world, struct world_client *client)
+{
+    client->is_alone = is_lock_alone(client->kind);
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        for (uint32_t c = 0; c < world->rules.clients; c++) {
+            struct world_client *other = &world->nodes[n].clients[c];
+
+            if (other != client && other->state != CLIENT_GONE && other->holds &&
+                other->held == client->block &&
+                other->held_life == world->blocks[client->block].life) {
+                claim(world, !client->is_alone && !other->is_alone, "two hold what one has alone");
+            }
+        }
+    }
+    client->holds = true;
+    client->held = client->block;
+    world->locks++;
+}
+
+/* As space_words.c has it, but for the clock: here nothing stands still. */
+static bool take_kept(struct world *world, struct world_client *client)
+{
+    bool is_alone = is_lock_alone(client->kind);
+    uint32_t kept = space_producer_find_kept(&client->producer, &client->mapped,
+                                             world->blocks[client->block].address, is_alone);
+
+    if (kept == SPACE_NO_KEPT || !space_producer_is_empty(&client->producer) ||
+        !space_producer_take_kept(&client->producer, kept)) {
+        return false;
+    }
+    forget_done(client);
+    client->kept = kept;
+    record_end(world, &world->holders,
+               record_lock(world, client, client->block, world->blocks[client->block].life,
+                           is_alone ? LINEAR_LOCK : LINEAR_SHARE),
+               1);
+    note_lock(world, client);
+    world->kept++;
+    return true;
+}
+
+static void give_back(struct world *world, struct world_client *client)
+{
+    if (client->kept != SPACE_NO_KEPT && !world->is_calm &&
+        space_producer_keep(&client->producer, client->kept)) {
+        record_end(world, &world->holders,
+                   record_lock(world, client, client->held, client->held_life, LINEAR_UNLOCK), 1);
+        client->holds = false;
+        return;
+    }
+    client->kept = SPACE_NO_KEPT;
+    if (space_producer_say(&client->producer, SPACE_RECORD_UNLOCK, &client->mapped,
+                           world->blocks[client->held].address)) {
+        client->unlock = record_lock(world, client, client->held, client->held_life, LINEAR_UNLOCK);
+        client->holds = false;
+    }
+}
+
 static void do_lock(struct world *world, struct world_client *client)
 {
     static const uint8_t kinds[] = {SPACE_RECORD_LOCK_READ, SPACE_RECORD_LOCK_WRITE,
                                     SPACE_RECORD_TRY_LOCK_READ, SPACE_RECORD_TRY_LOCK_WRITE};
 
     if (client->holds) {
-        if (space_producer_say(&client->producer, SPACE_RECORD_UNLOCK, &client->mapped,
-                               world->blocks[client->held].address)) {
-            client->unlock =
-                record_lock(world, client, client->held, client->held_life, LINEAR_UNLOCK);
-            client->holds = false;
-        }
+        give_back(world, client);
         return;
+    }
+    /* Often what it had last, which it may have kept. */
+    if (one_in(world, 2) && world->blocks[client->held].is_used &&
+        !world->blocks[client->held].is_freed) {
+        client->block = client->held;
     }
     client->word = 0;
     client->held_life = world->blocks[client->block].life;
-    ask(world, client, kinds[below(world, 4)], address_of(client, world), 0, 0, 0);
+    client->kind = kinds[below(world, 4)];
+    if (!take_kept(world, client)) {
+        ask(world, client, client->kind, address_of(client, world), 0, 0, 0);
+    }
 }
 
 static void do_alloc(struct world *world, struct world_client *client)
@@ -1212,26 +1280,6 @@ static void want_something(struct world *world, struct world_client *client)
     } else if (world->rules.frees) {
         do_free(world, client);
     }
-}
-
-static void note_lock(struct world *world, struct world_node *node, struct world_client *client)
-{
-    client->is_alone = is_lock_alone(client->kind);
-    for (uint32_t n = 0; n < world->rules.nodes; n++) {
-        for (uint32_t c = 0; c < world->rules.clients; c++) {
-            struct world_client *other = &world->nodes[n].clients[c];
-
-            if (other != client && other->state != CLIENT_GONE && other->holds &&
-                other->held == client->block &&
-                other->held_life == world->blocks[client->block].life) {
-                claim(world, !client->is_alone && !other->is_alone, "two hold what one has alone");
-            }
-        }
-    }
-    (void)node;
-    client->holds = true;
-    client->held = client->block;
-    world->locks++;
 }
 
 static void note_alloc(struct world *world, const struct world_node *node,
@@ -1339,7 +1387,11 @@ static void note_answer(struct world *world, struct world_node *node, struct wor
         break;
     case SPACE_RECORD_ALLOC: note_alloc(world, node, client, value); break;
     case SPACE_RECORD_FREE: block->is_used = false; break;
-    default: note_lock(world, node, client); break;
+    default:
+        client->kept = space_producer_note_lock(&client->producer, &client->mapped, client->address,
+                                                is_lock_alone(client->kind), value);
+        note_lock(world, client);
+        break;
     }
 }
 

@@ -99,6 +99,7 @@ struct world_client {
     bool holds, is_alone;
     uint32_t held;
     uint64_t held_life; /* of that block */
+    uint32_t kept;      /* of the producer's, or SPACE_NO_KEPT */
     size_t unlock;      /* that is under way; SIZE_MAX: none */
     /* Writes that are not done: word, value, behind how many fences. */
     uint32_t pending;
@@ -170,7 +171,7 @@ struct world {
     struct linear_history history, holders; /* by events; of words, of who has blocks */
     uint64_t judged;                        /* operations of both */
     /* What was seen. */
-    uint64_t answers, failures, reads, hits, writes, atomics, locks, breaks, crashes, losses;
+    uint64_t answers, failures, reads, hits, writes, atomics, locks, kept, breaks, crashes, losses;
     uint64_t backs, commits, images, fails;
     uint64_t kills, blackouts, relapses; /* of clients; of all nodes; while a log is recovered */
     uint64_t statuses[40];

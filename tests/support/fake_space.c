@@ -144,17 +144,95 @@ static bool may_hold(const struct fake_space *fake, uint32_t space, uint64_t blo
     return true;
 }
 
-static bool let_go(struct fake_space *fake, uint32_t space, uint64_t block, uint32_t window)
+static void drop(struct fake_space *fake, uint32_t n)
+{
+    const struct fake_holder *holder = &fake->holders[n];
+
+    space_consumer_drop(&fake->windows[holder->window].consumer, holder->kept);
+    fake->holders[n] = fake->holders[--fake->holder_count];
+}
+
+static struct fake_holder *find_holder(struct fake_space *fake, uint32_t space, uint64_t block,
+                                       uint32_t window)
 {
     for (uint32_t n = 0; n < fake->holder_count; n++) {
-        const struct fake_holder *holder = &fake->holders[n];
+        struct fake_holder *holder = &fake->holders[n];
 
         if (holder->window == window && holder->space == space && holder->block == block) {
-            fake->holders[n] = fake->holders[--fake->holder_count];
-            return true;
+            return holder;
         }
     }
-    return false;
+    return NULL;
+}
+
+static bool let_go(struct fake_space *fake, uint32_t space, uint64_t block, uint32_t window)
+{
+    struct fake_holder *holder = find_holder(fake, space, block, window);
+
+    if (holder != NULL) {
+        drop(fake, (uint32_t)(holder - fake->holders));
+    }
+    return holder != NULL;
+}
+
+static void let_go_all(struct fake_space *fake, uint32_t space)
+{
+    for (uint32_t n = fake->holder_count; n-- > 0;) {
+        if (fake->holders[n].space == space) {
+            drop(fake, n);
+        }
+    }
+}
+
+static bool may_leave(const struct fake_space *fake, const struct fake_holder *holder)
+{
+    return holder->leaves && fake->windows[holder->window].consumer.head >= holder->until;
+}
+
+/* Locks of others that are only kept are let go; true: some are, soon. */
+static bool want(struct fake_space *fake, uint32_t space, uint64_t block, uint32_t window)
+{
+    bool any = false;
+
+    for (uint32_t n = 0; n < fake->holder_count; n++) {
+        struct fake_holder *holder = &fake->holders[n];
+        struct space_consumer *consumer = &fake->windows[holder->window].consumer;
+
+        if (holder->space == space && holder->block == block && holder->window != window) {
+            holder->leaves =
+                holder->leaves || space_consumer_want(consumer, holder->kept, &holder->until);
+            any = any || may_leave(fake, holder);
+        }
+    }
+    return any;
+}
+
+/* True: somebody's lock is let go. */
+static bool let_leave(struct fake_space *fake)
+{
+    bool any = false;
+
+    for (uint32_t n = fake->holder_count; n-- > 0;) {
+        if (may_leave(fake, &fake->holders[n])) {
+            drop(fake, n);
+            any = true;
+        }
+    }
+    return any;
+}
+
+/* A word of the window that none of its locks has. */
+static uint32_t free_word(const struct fake_space *fake, uint32_t window)
+{
+    uint32_t word = 0;
+
+    for (uint32_t n = 0; n < fake->holder_count; n++) {
+        if (fake->holders[n].window == window && fake->holders[n].kept == word) {
+            word++;
+            n = UINT32_MAX; /* from the first on */
+        }
+    }
+    return word;
 }
 
 /* ---- records -------------------------------------------------------------- */
@@ -227,6 +305,23 @@ static void do_bytes(struct fake_one *one, struct fake_window *window,
     end(window, record, NIGH_OK, 0, NULL);
 }
 
+static void give_lock(struct fake_space *fake, struct fake_window *window,
+                      const struct space_record *record, uint64_t block, bool alone)
+{
+    uint32_t number = (uint32_t)(window - fake->windows);
+    bool keeps = !atomic_load(&fake->keeps_no_locks);
+    uint32_t kept;
+
+    (void)let_go(fake, record->space, block, number); /* it had kept it */
+    kept = free_word(fake, number);
+    need(fake->holder_count < sizeof(fake->holders) / sizeof(fake->holders[0]), "holders");
+    need(kept < LIMIT_SPACE_HOLDS, "words of kept locks");
+    fake->holders[fake->holder_count++] = (struct fake_holder){
+        .window = number, .space = record->space, .block = block, .alone = alone, .kept = kept};
+    space_consumer_grant(&window->consumer, kept, !keeps);
+    end(window, record, NIGH_OK, keeps ? kept + 1 : 0, NULL);
+}
+
 /* False: it waits. */
 static bool do_lock(struct fake_space *fake, struct fake_window *window,
                     const struct space_record *record, uint64_t now_us, uint64_t until_us)
@@ -240,11 +335,11 @@ static bool do_lock(struct fake_space *fake, struct fake_window *window,
         record->kind == SPACE_RECORD_TRY_LOCK_READ || record->kind == SPACE_RECORD_TRY_LOCK_WRITE;
 
     if (may_hold(fake, record->space, block, number, alone)) {
-        need(fake->holder_count < sizeof(fake->holders) / sizeof(fake->holders[0]), "holders");
-        fake->holders[fake->holder_count++] = (struct fake_holder){
-            .window = number, .space = record->space, .block = block, .alone = alone};
-        end(window, record, NIGH_OK, 0, NULL);
+        give_lock(fake, window, record, block, alone);
         return true;
+    }
+    if (want(fake, record->space, block, number) && now_us < until_us) {
+        return false;
     }
     if (tries || now_us >= until_us) {
         end(window, record, tries ? NIGH_BUSY : NIGH_TIMEOUT, 0, NULL);
@@ -381,6 +476,7 @@ uint64_t fake_space_turn(void *context, struct fake_node *node, uint64_t now_us)
     bool again = !atomic_load(&fake->stands);
 
     (void)node;
+    let_go_all(fake, atomic_exchange(&fake->lets_go, 0));
     while (again) {
         again = false;
         for (uint32_t n = 0; n < fake->window_count; n++) {
@@ -391,6 +487,7 @@ uint64_t fake_space_turn(void *context, struct fake_node *node, uint64_t now_us)
                 again = true; /* others may wait for it */
             }
         }
+        again = let_leave(fake) || again;
     }
     for (uint32_t n = 0; n < fake->window_count; n++) {
         for (uint32_t i = 0; i < fake->windows[n].kept_count; i++) {
@@ -541,7 +638,9 @@ static nigh_status answer_numbered(struct fake_space *fake, const struct session
         if (one == NULL) {
             return NIGH_INVALID;
         }
-        one->opens--;
+        if (--one->opens == 0) {
+            let_go_all(fake, (uint32_t)number);
+        }
         return NIGH_OK;
     }
 }

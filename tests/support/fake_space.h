@@ -34,6 +34,9 @@ struct fake_holder {
     uint32_t window, space;
     uint64_t block;
     bool alone;
+    uint32_t kept; /* which of the window's words */
+    bool leaves;   /* it was kept, and another wants it: it is let go behind `until` */
+    uint64_t until;
 };
 
 struct fake_one {
@@ -58,6 +61,8 @@ struct fake_space {
     _Atomic uint32_t fails_kinds; /* a bit of each kind that does */
     _Atomic uint32_t keeps_whats; /* a bit of each SESSION_SPACE_* that is not answered */
     _Atomic int32_t status;       /* of questions; 0: as it is */
+    _Atomic bool keeps_no_locks;  /* lets threads keep none */
+    _Atomic uint32_t lets_go;     /* of the space of this number, of all locks, and tells nobody */
     _Atomic bool loses_files;     /* has none of what it said it has */
     _Atomic uint32_t said[SPACE_RECORD_KINDS], asked[SESSION_SPACE_WHATS];
     uint32_t kept_cookies[16], kept_whats[16], kept_count;

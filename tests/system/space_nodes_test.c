@@ -311,6 +311,21 @@ static void *add(void *argument)
     return NULL;
 }
 
+/* To write, and to read: with nothing written between a thread keeps it until another wants it. */
+static nigh_status lock_some_times(struct worker *worker, uint32_t count)
+{
+    nigh_status status = NIGH_OK;
+
+    for (uint32_t n = 0; n < 3 * count && status == NIGH_OK; n++) {
+        status = n % 3 == 0 ? nigh_space_lock_read(worker->space, worker->word, WAIT_US)
+                            : nigh_space_lock_write(worker->space, worker->word, WAIT_US);
+        if (status == NIGH_OK) {
+            status = nigh_space_unlock(worker->space, worker->word, WAIT_US);
+        }
+    }
+    return status;
+}
+
 /* What is under the lock is read, and written one higher: who is not alone loses some. */
 static void *add_under_lock(void *argument)
 {
@@ -320,6 +335,10 @@ static void *add_under_lock(void *argument)
         uint64_t value = 0;
         nigh_status unlocked;
 
+        worker->status = lock_some_times(worker, n % 4);
+        if (worker->status != NIGH_OK) {
+            break;
+        }
         worker->status = nigh_space_lock_write(worker->space, worker->word, WAIT_US);
         if (worker->status != NIGH_OK) {
             break;
@@ -539,10 +558,22 @@ static void a_node_that_stood_still_comes_back_with_nothing(void **state)
 struct holder {
     const struct world *world;
     nigh_space_address word;
+    bool keeps;
     int ready, go;
 };
 
-/* A client of its own, on node 1, that holds a lock for ever. */
+/* So that the thread keeps it: what it locks once it does not. */
+static nigh_status give_back(nigh_space *space, nigh_space_address word)
+{
+    nigh_status status = nigh_space_unlock(space, word, WAIT_US);
+
+    if (status == NIGH_OK) {
+        status = nigh_space_lock_write(space, word, WAIT_US);
+    }
+    return status == NIGH_OK ? nigh_space_unlock(space, word, WAIT_US) : status;
+}
+
+/* A client of its own, on node 1, that holds a lock for ever, or keeps it. */
 static int hold(void *argument)
 {
     const struct holder *holder = argument;
@@ -554,6 +585,7 @@ static int hold(void *argument)
     if (nigh_client_open(&options, &client) != NIGH_OK ||
         nigh_space_open(client, "held", NIGH_SPACE_ALL, WAIT_US, &space) != NIGH_OK ||
         nigh_space_lock_write(space, holder->word, WAIT_US) != NIGH_OK ||
+        (holder->keeps && give_back(space, holder->word) != NIGH_OK) ||
         write(holder->ready, "x", 1) != 1) {
         return 1;
     }
@@ -562,11 +594,11 @@ static int hold(void *argument)
     }
 }
 
-static pid_t begin_holder(const struct world *world, nigh_space_address word)
+static pid_t begin_holder(const struct world *world, nigh_space_address word, bool keeps)
 {
     int ready[2];
     char byte = 0;
-    struct holder holder = {.world = world, .word = word};
+    struct holder holder = {.world = world, .word = word, .keeps = keeps};
     pid_t child;
 
     assert_int_equal(pipe(ready), 0);
@@ -591,7 +623,7 @@ static void a_client_that_holds_a_lock_lets_go_when_it_is_killed(void **state)
     open_all(&world, "held", spaces);
     word = alloc_at(&world, 0, spaces[0], 512, 0);
     other = alloc_at(&world, 0, spaces[0], 512, 1);
-    child = begin_holder(&world, word);
+    child = begin_holder(&world, word, false);
     assert_int_equal(kill(child, SIGSTOP), 0);
     /* It stands still: who wants that lock waits, and nobody else. */
     assert_int_equal(nigh_space_lock_write(spaces[2], word, SECOND_US / 2), NIGH_TIMEOUT);
@@ -604,6 +636,66 @@ static void a_client_that_holds_a_lock_lets_go_when_it_is_killed(void **state)
     claim(world.client[2], nigh_space_lock_write(spaces[2], word, WAIT_US));
     claim(world.client[2], nigh_space_unlock(spaces[2], word, WAIT_US));
     assert_int_equal(waitpid(child, NULL, 0), child);
+    end_world(&world);
+}
+
+/* Who stands still, and has given it back, is not waited for; nor who is killed then. */
+static void a_kept_lock_is_anybodys(void **state)
+{
+    struct world world;
+    nigh_space *spaces[NODES];
+    nigh_space_address words[2];
+    pid_t child;
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "held", spaces);
+    for (uint32_t home = 0; home < 2; home++) {
+        words[home] = alloc_at(&world, 0, spaces[0], 512, home);
+        child = begin_holder(&world, words[home], true);
+        assert_int_equal(kill(child, SIGSTOP), 0);
+        claim(world.client[2], nigh_space_try_lock_write(spaces[2], words[home], WAIT_US));
+        claim(world.client[2], nigh_space_unlock(spaces[2], words[home], WAIT_US));
+        assert_int_equal(kill(child, SIGKILL), 0);
+        assert_int_equal(waitpid(child, NULL, 0), child);
+        child = begin_holder(&world, words[home], true);
+        assert_int_equal(kill(child, SIGKILL), 0);
+        claim(world.client[1], nigh_space_lock_write(spaces[1], words[home], WAIT_US));
+        claim(world.client[1], nigh_space_unlock(spaces[1], words[home], WAIT_US));
+        assert_int_equal(waitpid(child, NULL, 0), child);
+    }
+    end_world(&world);
+}
+
+/* Who holds a lock of a space that is deleted, and unlocks it, gives back none that it was given
+ * since, though that may have the word of the other. */
+static void a_lock_of_what_was_deleted_is_no_other(void **state)
+{
+    struct world world;
+    nigh_space *one, *two, *others;
+    nigh_space_address gone, word;
+    nigh_client *other;
+    uint64_t value;
+
+    (void)state;
+    begin_world(&world, 1);
+    one = create(world.client[0], "one");
+    two = create(world.client[0], "two");
+    gone = alloc_at(&world, 0, one, 512, 0);
+    word = alloc_at(&world, 0, two, 512, 0);
+    other = attach(&world, 0);
+    others = open_space(other, "two", NIGH_SPACE_ALL);
+    claim(world.client[0], nigh_space_lock_write(one, gone, WAIT_US));
+    claim(world.client[0], nigh_space_unlock(one, gone, WAIT_US));
+    claim(world.client[0], nigh_space_lock_write(one, gone, WAIT_US));
+    claim(other, nigh_space_delete(other, "one", WAIT_US));
+    assert_true(SUPPORT_WAIT(read_word(one, gone, &value) == NIGH_NOT_FOUND, 20000));
+    claim(world.client[0], nigh_space_lock_write(two, word, WAIT_US));
+    claim(world.client[0], nigh_space_unlock(one, gone, WAIT_US));
+    assert_int_equal(nigh_space_try_lock_write(others, word, SECOND_US / 10), NIGH_BUSY);
+    claim(world.client[0], nigh_space_unlock(two, word, WAIT_US));
+    claim(other, nigh_space_lock_write(others, word, WAIT_US));
+    nigh_client_close(other);
     end_world(&world);
 }
 
@@ -817,6 +909,8 @@ int main(void)
         cmocka_unit_test(a_node_that_is_killed_costs_what_it_had),
         cmocka_unit_test(a_node_that_stood_still_comes_back_with_nothing),
         cmocka_unit_test(a_client_that_holds_a_lock_lets_go_when_it_is_killed),
+        cmocka_unit_test(a_kept_lock_is_anybodys),
+        cmocka_unit_test(a_lock_of_what_was_deleted_is_no_other),
         cmocka_unit_test(what_is_deleted_is_gone_everywhere),
         cmocka_unit_test(more_than_a_node_has_room_for_is_made_nowhere),
         cmocka_unit_test(who_may_what_is_so_on_all_nodes),

@@ -828,6 +828,170 @@ static void what_was_closed_is_not_held(void **state)
     finish(&world);
 }
 
+static nigh_status lock_once(nigh_space *space, nigh_space_address address)
+{
+    nigh_status status = nigh_space_lock_write(space, address, WAIT_US);
+
+    return status != NIGH_OK ? status : nigh_space_unlock(space, address, WAIT_US);
+}
+
+/* What a thread has locked before, and gave back, it has again though the node looks at nothing. */
+static void what_is_locked_again_asks_nobody(void **state)
+{
+    struct world world;
+    struct other other;
+
+    (void)state;
+    begin(&world);
+    assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
+    assert_int_equal(nigh_space_fence(world.space, WAIT_US), NIGH_OK);
+    assert_int_equal(said(&world, SPACE_RECORD_UNLOCK), 1); /* once is not again */
+    assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
+    stand(&world);
+    for (uint32_t n = 0; n < 3; n++) {
+        assert_int_equal(lock_once(world.space, HERE(1) + 8 * n), NIGH_OK);
+        assert_int_equal(nigh_space_try_lock_write(world.space, HERE(1), 0), NIGH_OK);
+        assert_int_equal(nigh_space_lock_write(world.space, HERE(1), WAIT_US), NIGH_INVALID);
+        assert_int_equal(nigh_space_unlock(world.space, HERE(1), WAIT_US), NIGH_OK);
+        assert_int_equal(nigh_space_unlock(world.space, HERE(1), WAIT_US), NIGH_INVALID);
+    }
+    assert_int_equal(nigh_space_lock_read(world.space, HERE(1), SOON_US), NIGH_TIMEOUT);
+    go_on(&world);
+    assert_int_equal(nigh_space_fence(world.space, WAIT_US), NIGH_OK);
+    assert_int_equal(said(&world, SPACE_RECORD_LOCK_WRITE), 2);
+    assert_int_equal(lock_once(world.space, HERE(2)), NIGH_OK);
+    assert_int_equal(lock_once(world.space, HERE(2)), NIGH_OK);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(2), WAIT_US), NIGH_OK);
+    begin_other(&world, &other, lock_write, HERE(2));
+    assert_true(SUPPORT_WAIT(said(&world, SPACE_RECORD_LOCK_WRITE) == 5, 20000));
+    look(&world);
+    assert_false(atomic_load(&other.has_ended));
+    assert_int_equal(nigh_space_unlock(world.space, HERE(2), WAIT_US), NIGH_OK); /* a record */
+    assert_int_equal(end_other(&other), NIGH_OK);
+    assert_int_equal(lock_once(world.space, HERE(2)), NIGH_OK);
+    assert_int_equal(said(&world, SPACE_RECORD_LOCK_WRITE), 6);
+    finish(&world);
+}
+
+static void what_was_kept_is_had_by_who_wants_it(void **state)
+{
+    struct world world;
+    struct other other;
+
+    (void)state;
+    begin(&world);
+    assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), WAIT_US), NIGH_OK);
+    atomic_store(&world.fake.keeps_block, HERE(2));
+    put(&world, HERE(2), 5);
+    assert_int_equal(nigh_space_unlock(world.space, HERE(1), WAIT_US), NIGH_OK);
+    assert_int_equal(said(&world, SPACE_RECORD_UNLOCK), 1);
+    /* Behind what was written before it was given back. */
+    begin_other(&world, &other, lock_write, HERE(1));
+    assert_true(SUPPORT_WAIT(said(&world, SPACE_RECORD_LOCK_WRITE) == 3, 20000));
+    look(&world);
+    assert_false(atomic_load(&other.has_ended));
+    atomic_store(&world.fake.keeps_block, 0);
+    look(&world);
+    assert_int_equal(end_other(&other), NIGH_OK);
+    assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
+    assert_int_equal(do_other(&world, try_lock, HERE(1)), NIGH_OK);
+    finish(&world);
+}
+
+/* A node lets go of what is of a space that was deleted, and tells nobody: what is locked next has
+ * the word of that lock, and who unlocks what it thinks to hold gives back nothing else. */
+static void what_was_let_go_unheard_gives_back_nothing_else(void **state)
+{
+    nigh_space_spec spec = {
+        .struct_size = sizeof(spec), .name = "small", .home_size = 64 * 64, .block_size = 64};
+    nigh_space *small;
+    struct world world;
+
+    (void)state;
+    begin(&world);
+    assert_int_equal(nigh_space_create(world.f.client, &spec, WAIT_US, &small), NIGH_OK);
+    assert_int_equal(lock_once(small, 64), NIGH_OK);
+    for (uint32_t n = 0; n < 2; n++) {
+        assert_int_equal(nigh_space_lock_write(small, 64, WAIT_US), NIGH_OK);
+        atomic_store(&world.fake.lets_go, 2);
+        look(&world);
+        assert_true(SUPPORT_WAIT(atomic_load(&world.fake.lets_go) == 0, 20000));
+        /* For the first time, and again. */
+        assert_int_equal(nigh_space_lock_write(world.space, HERE(1), WAIT_US), NIGH_OK);
+        assert_int_equal(nigh_space_unlock(small, 64, WAIT_US), NIGH_OK);
+        assert_int_equal(do_other(&world, try_lock, HERE(1)), NIGH_BUSY);
+        assert_int_equal(nigh_space_flush(small, WAIT_US, NULL), NIGH_INVALID);
+        assert_int_equal(nigh_space_unlock(world.space, HERE(1), WAIT_US), NIGH_OK);
+        assert_int_equal(nigh_space_flush(world.space, WAIT_US, NULL), NIGH_OK);
+        assert_int_equal(do_other(&world, try_lock, HERE(1)), NIGH_OK);
+    }
+    nigh_space_close(small);
+    finish(&world);
+}
+
+/* A lock comes behind all that was written, also one that was kept. */
+static void a_kept_lock_is_behind_what_was_written(void **state)
+{
+    struct world world;
+
+    (void)state;
+    begin(&world);
+    assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
+    assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
+    atomic_store(&world.fake.keeps_block, HERE(2));
+    put(&world, HERE(2), 5);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), SOON_US), NIGH_TIMEOUT);
+    atomic_store(&world.fake.keeps_block, 0);
+    look(&world);
+    assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
+    finish(&world);
+}
+
+/* Others may have gone on without the node. */
+static void without_a_lease_a_kept_lock_is_asked_for(void **state)
+{
+    struct world world;
+    _Atomic uint64_t *until_us;
+    uint32_t before;
+
+    (void)state;
+    begin(&world);
+    until_us = &world.f.fake.page->spaces_until_us;
+    assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
+    assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
+    shared_store_relaxed(until_us, clock_now_us(&clock_monotonic) + 10 * WAIT_US);
+    before = said(&world, SPACE_RECORD_LOCK_WRITE);
+    assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
+    assert_int_equal(said(&world, SPACE_RECORD_LOCK_WRITE), before);
+    shared_store_relaxed(until_us, clock_now_us(&clock_monotonic));
+    assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
+    assert_int_equal(said(&world, SPACE_RECORD_LOCK_WRITE), before + 1);
+    shared_store_relaxed(until_us, 0);
+    stand(&world);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), SOON_US), NIGH_TIMEOUT);
+    go_on(&world);
+    assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK); /* what came late is undone */
+    assert_int_equal(do_other(&world, lock_write, HERE(1)), NIGH_OK);
+    finish(&world);
+}
+
+static void a_node_may_let_none_be_kept(void **state)
+{
+    struct world world;
+
+    (void)state;
+    begin(&world);
+    atomic_store(&world.fake.keeps_no_locks, true);
+    for (uint32_t n = 0; n < 4; n++) {
+        assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
+    }
+    assert_int_equal(nigh_space_fence(world.space, WAIT_US), NIGH_OK);
+    assert_int_equal(said(&world, SPACE_RECORD_LOCK_WRITE), 4);
+    assert_int_equal(said(&world, SPACE_RECORD_UNLOCK), 4);
+    finish(&world);
+}
+
 static void a_thread_holds_so_many_blocks(void **state)
 {
     nigh_space_spec spec = {
@@ -1258,6 +1422,12 @@ int main(void)
         cmocka_unit_test(memory_is_had_and_given_back),
         cmocka_unit_test(locks_keep_others_away),
         cmocka_unit_test(a_lock_is_waited_for_no_longer_than_that),
+        cmocka_unit_test(what_is_locked_again_asks_nobody),
+        cmocka_unit_test(what_was_kept_is_had_by_who_wants_it),
+        cmocka_unit_test(what_was_let_go_unheard_gives_back_nothing_else),
+        cmocka_unit_test(a_kept_lock_is_behind_what_was_written),
+        cmocka_unit_test(without_a_lease_a_kept_lock_is_asked_for),
+        cmocka_unit_test(a_node_may_let_none_be_kept),
         cmocka_unit_test(a_thread_holds_so_many_blocks),
         cmocka_unit_test(what_was_closed_is_not_held),
         cmocka_unit_test(what_a_thread_leaves_is_the_next_ones),

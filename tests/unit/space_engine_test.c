@@ -86,6 +86,18 @@ static void note_cut(void *context, uint8_t seat, nigh_status why)
     fail_msg("seat %u is cut: %s", seat, nigh_status_name(why));
 }
 
+static uint64_t wanted_block; /* the last that was asked for, of those that are held here */
+static uint32_t wanted_count;
+static bool gives_way; /* it is only kept */
+
+static bool note_wanted(void *context, uint64_t block)
+{
+    (void)context;
+    wanted_block = block;
+    wanted_count++;
+    return gives_way;
+}
+
 static void op_bytes(struct space_op *op, void *bytes)
 {
     if (op->kind == SPACE_OP_WRITE) {
@@ -147,13 +159,14 @@ static void create(void)
         .life = 9,
         .home_memory = home_memory,
         .cache_memory = cache_memory,
-        .shell = {.send = note_send, .cut = note_cut},
+        .shell = {.send = note_send, .cut = note_cut, .wanted = note_wanted},
     };
 
     memset(home_memory, 0, sizeof(home_memory));
     memset(cache_memory, 0, sizeof(cache_memory));
-    sent = 0;
-    is_full = false;
+    sent = wanted_count = 0;
+    wanted_block = 0;
+    is_full = gives_way = false;
     space_view_make_home(home_memory, 8, BYTES, space_address_of_life(0, 1, 8 * BYTES),
                          &config.home);
     space_view_make_cache(cache_memory, 1, BYTES, &config.cache);
@@ -753,6 +766,157 @@ static void who_holds_leaves_frames_to_others(void **state)
     end();
 }
 
+/* Whoever wants what is held here is said to: of a block that is cached, and of the home's. */
+static void what_is_held_is_asked_for(void **state)
+{
+    (void)state;
+    for (uint32_t is_home = 0; is_home < 2; is_home++) {
+        struct space_op op;
+        uint64_t block;
+
+        begin();
+        block = is_home ? allocate() : own();
+        (void)lock_of(block, SPACE_OP_LOCK_WRITE);
+        assert_int_equal(wanted_count, 0);
+        assert_false(space_engine_is_wanted(engine, block));
+        op = op_of(SPACE_OP_LOCK_READ, block);
+        op.is_try = true;
+        assert_true(space_engine_begin(engine, &op, 1));
+        assert_int_equal(op.status, NIGH_BUSY);
+        assert_int_equal(wanted_block, block);
+        gives_way = true; /* it is not there at once, but soon */
+        assert_false(space_engine_begin(engine, &op, 1));
+        assert_true(space_engine_is_wanted(engine, block));
+        unlock(block, SPACE_HOLDS_ALONE);
+        assert_int_equal(op.operands[1], 1);
+        assert_int_equal(op.status, NIGH_OK);
+        assert_false(space_engine_is_wanted(engine, block));
+        wanted_block = 0;
+        op = op_of(SPACE_OP_WRITE, block);
+        assert_false(space_engine_begin(engine, &op, 1));
+        assert_int_equal(wanted_block, block);
+        unlock(block, SPACE_HOLDS_TO_READ);
+        assert_int_equal(op.operands[1], 1);
+        end();
+    }
+}
+
+/* A try-lock of what many only keep waits until the last of them has let go. */
+static void what_many_keep_is_waited_for(void **state)
+{
+    (void)state;
+    for (uint32_t is_home = 0; is_home < 2; is_home++) {
+        struct space_op op;
+        uint64_t block;
+
+        begin();
+        block = is_home ? allocate() : own();
+        for (uint32_t n = 0; n < 3; n++) {
+            (void)lock_of(block, SPACE_OP_LOCK_READ);
+        }
+        gives_way = true;
+        op = op_of(SPACE_OP_LOCK_WRITE, block);
+        op.is_try = true;
+        assert_false(space_engine_begin(engine, &op, 1));
+        for (uint32_t n = 0; n < 3; n++) {
+            assert_int_equal(op.operands[1], 0);
+            unlock(block, SPACE_HOLDS_TO_READ);
+            (void)space_engine_turn(engine, 1);
+        }
+        assert_int_equal(op.operands[1], 1);
+        assert_int_equal(op.status, NIGH_OK);
+        unlock(block, SPACE_HOLDS_ALONE);
+        end();
+    }
+}
+
+/* A try-lock does not wait behind who waits already, though what it finds held is only kept. */
+static void nobody_passes(uint64_t block)
+{
+    static const uint8_t kinds[] = {SPACE_OP_LOCK_WRITE, SPACE_OP_LOCK_READ};
+
+    gives_way = true;
+    for (uint32_t n = 0; n < ARRAY_LENGTH(kinds); n++) {
+        struct space_op op = op_of(kinds[n], block);
+
+        op.is_try = true;
+        assert_true(space_engine_begin(engine, &op, 1));
+        assert_int_equal(op.status, NIGH_BUSY);
+    }
+    gives_way = false;
+}
+
+/* The same of another node, and of who is no member any more: nobody here waits. */
+static void what_others_want_is_asked_for(void **state)
+{
+    uint64_t block;
+
+    (void)state;
+    begin();
+    block = own();
+    (void)lock_of(block, SPACE_OP_LOCK_WRITE);
+    forward(block);
+    assert_int_equal(wanted_block, block);
+    assert_true(space_engine_is_wanted(engine, block));
+    nobody_passes(block);
+    unlock(block, SPACE_HOLDS_ALONE);
+    end();
+
+    begin();
+    block = allocate();
+    (void)lock_of(block, SPACE_OP_LOCK_READ);
+    assert_false(space_engine_is_wanted(engine, block));
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                               .event = SPACE_HOME_ASK_WRITE,
+                               .whom = SPACE_NOBODY,
+                               .term = 1,
+                               .address = block});
+    assert_int_equal(wanted_block, block);
+    assert_true(space_engine_is_wanted(engine, block));
+    nobody_passes(block);
+    unlock(block, SPACE_HOLDS_TO_READ);
+    end();
+
+    begin();
+    block = own();
+    (void)lock_of(block, SPACE_OP_LOCK_READ);
+    space_engine_down(engine, 1, 1);
+    space_engine_members(engine, 5, 1);
+    assert_int_equal(wanted_block, block);
+    assert_true(space_engine_is_wanted(engine, block));
+    unlock(block, SPACE_HOLDS_TO_READ);
+    end();
+}
+
+/* As many as may be held are only kept: another waits until one is let go. */
+static void what_is_kept_makes_room_for_what_is_held(void **state)
+{
+    uint64_t first = space_address_first(1);
+    uint32_t most = SPACE_WAYS - LIMIT_SPACE_LEAVING;
+    struct space_op op;
+
+    (void)state;
+    begin();
+    (void)own();
+    (void)lock_of(first, SPACE_OP_LOCK_WRITE);
+    for (uint32_t n = 1; n < most; n++) {
+        op = op_of(SPACE_OP_LOCK_WRITE, first + n * BYTES);
+        assert_false(space_engine_begin(engine, &op, 1));
+        give(op.address);
+    }
+    assert_int_equal(wanted_count, 0); /* there are frames */
+    gives_way = true;
+    op = op_of(SPACE_OP_LOCK_WRITE, first + most * BYTES);
+    assert_false(space_engine_begin(engine, &op, 1));
+    assert_int_equal(wanted_count, most);
+    unlock(first, SPACE_HOLDS_ALONE);
+    (void)space_engine_turn(engine, 1);
+    give(op.address);
+    assert_int_equal(op.operands[1], 1);
+    assert_int_equal(op.status, NIGH_OK);
+    end();
+}
+
 /* ---- frames of homes that are gone ---------------------------------------- */
 
 static uint64_t block_of(uint8_t seat, uint32_t n)
@@ -778,6 +942,54 @@ static void come(uint8_t seat, uint64_t block, uint8_t event)
                                   .term = 5,
                                   .address = block,
                                   .epoch = {5, 1}});
+}
+
+/* What waits in a pause under a lock that goes meanwhile, and with it the block, asks for it again;
+ * what stays under it is done, or is told that it lost it. */
+static void what_loses_its_lock_asks_as_others_do(void **state)
+{
+    (void)state;
+    for (uint32_t is_home = 0; is_home < 2; is_home++) {
+        struct space_op bare, other;
+        uint64_t block;
+
+        begin();
+        block = is_home ? allocate() : own();
+        (void)lock_of(block, SPACE_OP_LOCK_WRITE);
+        space_engine_pause(engine, true, 1);
+        bare = op_of(SPACE_OP_WRITE, block);
+        other = op_of(SPACE_OP_WRITE, block);
+        bare.holds = other.holds = SPACE_HOLDS_ALONE;
+        assert_false(space_engine_begin(engine, &bare, 1));
+        assert_false(space_engine_begin(engine, &other, 1));
+        if (!is_home) {
+            forward(block);
+        }
+        bare.holds = SPACE_HOLDS_NOTHING; /* as who lets go makes it */
+        unlock(block, SPACE_HOLDS_ALONE);
+        assert_int_equal(count_said(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_OWN), !is_home);
+        if (!is_home) {
+            come(1, block, SPACE_CACHE_RELEASE);
+        }
+        sent = 0;
+        space_engine_pause(engine, false, 1);
+        (void)space_engine_turn(engine, 1);
+        assert_int_equal(other.operands[1], 1);
+        assert_int_equal(other.status, NIGH_LOCK_LOST);
+        assert_int_equal(bare.operands[1], is_home);
+        if (!is_home) {
+            assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_WRITE), 1);
+            say(1, (struct space_wire){.kind = SPACE_WIRE_TO_CACHE,
+                                       .event = SPACE_CACHE_OWN,
+                                       .whom = SPACE_NOBODY,
+                                       .term = 5,
+                                       .address = block,
+                                       .epoch = {5, 3}});
+        }
+        assert_int_equal(bare.operands[1], 1);
+        assert_int_equal(bare.status, NIGH_OK);
+        end();
+    }
 }
 
 /* Blocks of that home, from the n-th on, are here: SHARE, or OWN and written; that seat gave them.
@@ -1486,6 +1698,11 @@ int main(void)
         cmocka_unit_test(what_is_too_much_is_not_begun),
         cmocka_unit_test(what_somebody_has_is_not_freed_for_want_of_room),
         cmocka_unit_test(who_holds_leaves_frames_to_others),
+        cmocka_unit_test(what_is_held_is_asked_for),
+        cmocka_unit_test(what_loses_its_lock_asks_as_others_do),
+        cmocka_unit_test(what_many_keep_is_waited_for),
+        cmocka_unit_test(what_others_want_is_asked_for),
+        cmocka_unit_test(what_is_kept_makes_room_for_what_is_held),
         cmocka_unit_test(what_a_home_that_is_gone_left_makes_room),
         cmocka_unit_test(what_is_read_for_another_is_not_dropped),
         cmocka_unit_test(who_can_have_no_frame_is_told_so),

@@ -19,7 +19,7 @@ static struct space_window memories[2];
 static struct space_producer producers[2];
 static struct space_mapped mapped;
 static uint32_t numbers[2];
-static bool may_write, is_open, has_lease, has_log;
+static bool may_write, is_open, has_lease, has_log, is_sync;
 static struct space_log node_log;
 static struct space_log_job *job; /* that is under way */
 static uint32_t broken;
@@ -56,6 +56,12 @@ static bool is_current(void *context)
     return has_lease;
 }
 
+static bool wanted(void *context, uint64_t address)
+{
+    (void)context;
+    return space_windows_wanted(windows, engine, address);
+}
+
 static void note_broken(void *context, uint32_t session)
 {
     (void)context;
@@ -90,6 +96,14 @@ static void turn(void)
     for (uint32_t n = 0; n < 4; n++) {
         (void)space_engine_turn(engine, now_us);
         (void)space_windows_turn(windows, now_us);
+    }
+}
+
+static void run_jobs(void)
+{
+    while (job != NULL) {
+        run_job();
+        turn();
     }
 }
 
@@ -137,7 +151,12 @@ static void begin(void)
         .life = 9,
         .home_memory = home_memory,
         .cache_memory = cache_memory,
-        .shell = {.send = no_send, .cut = no_cut, .log = note_log, .failed = note_failed},
+        .is_sync = is_sync,
+        .shell = {.send = no_send,
+                  .cut = no_cut,
+                  .wanted = wanted,
+                  .log = note_log,
+                  .failed = note_failed},
     };
     const struct space_log_geometry geometry = {
         .block_bytes = BYTES, .blocks = 8, .frames = SPACE_WAYS};
@@ -166,6 +185,9 @@ static void begin(void)
         space_producer_init(&producers[n], &memories[n]);
     }
     ask(0, SPACE_RECORD_ALLOC, 0, UINT64_MAX);
+    if (is_sync) {
+        run_jobs();
+    }
     assert_int_equal(answer(0, &block), NIGH_OK);
 }
 
@@ -520,10 +542,7 @@ static void what_was_written_before_a_close_is_flushed(void **state)
     (void)state;
     has_log = true;
     begin();
-    while (job != NULL) {
-        run_job();
-        turn();
-    }
+    run_jobs();
     put(0, block);
     space_windows_let_go(windows, 10, engine, NIGH_CLOSED, now_us);
     ask(0, SPACE_RECORD_FLUSH, 0, UINT64_MAX);
@@ -533,6 +552,32 @@ static void what_was_written_before_a_close_is_flushed(void **state)
     assert_int_equal(answer(0, &value), NIGH_OK);
     end();
     has_log = false;
+}
+
+/* sync: who keeps a lock, and reads what another has written and is not durable yet, waits for
+ * that, and neither loses the lock by it nor fails. */
+static void a_read_under_a_kept_lock_waits_for_the_log(void **state)
+{
+    uint64_t value = 0;
+    uint32_t kept;
+
+    (void)state;
+    has_log = is_sync = true;
+    begin();
+    run_jobs();
+    put(1, block);
+    assert_non_null(job);
+    ask(0, SPACE_RECORD_LOCK_READ, block, UINT64_MAX);
+    assert_int_equal(answer(0, &value), NIGH_OK);
+    kept = space_producer_note_lock(&producers[0], &mapped, block, false, value);
+    assert_true(space_producer_keep(&producers[0], kept));
+    ask(0, SPACE_RECORD_READ, block, UINT64_MAX);
+    assert_false(space_producer_is_answered(&producers[0]));
+    run_jobs();
+    assert_int_equal(answer(0, &value), NIGH_OK);
+    assert_true(space_producer_take_kept(&producers[0], kept));
+    end();
+    has_log = is_sync = false;
 }
 
 int main(void)
@@ -552,6 +597,7 @@ int main(void)
         cmocka_unit_test(what_was_done_without_a_lease_is_told_with_one),
         cmocka_unit_test(what_was_done_and_left_is_told_so),
         cmocka_unit_test(what_was_written_before_a_close_is_flushed),
+        cmocka_unit_test(a_read_under_a_kept_lock_waits_for_the_log),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
