@@ -505,8 +505,8 @@ static void run_contended_adds(struct series *series, struct samples *round)
 
 static void lock_once(nigh_space *space, nigh_space_address address)
 {
-    bench_check(nigh_space_lock_write(space, address, SPACE_NODES_WAIT), "a lock");
-    bench_check(nigh_space_unlock(space, address, SPACE_NODES_WAIT), "a lock's end");
+    bench_check(nigh_space_lock_write(space, address, 1, SPACE_NODES_WAIT), "a lock");
+    bench_check(nigh_space_unlock(space, address, 1, SPACE_NODES_WAIT), "a lock's end");
 }
 
 static void relock(struct samples *round, nigh_space *space, nigh_space_address address)

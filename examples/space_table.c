@@ -221,12 +221,12 @@ static void flush(struct table *table)
 
 static void lock(struct table *table, uint64_t address)
 {
-    check(table, nigh_space_lock_write(table->space, address, TIMEOUT_US), "lock a bucket");
+    check(table, nigh_space_lock_write(table->space, address, 1, TIMEOUT_US), "lock a bucket");
 }
 
 static void unlock(struct table *table, uint64_t address)
 {
-    check(table, nigh_space_unlock(table->space, address, TIMEOUT_US), "unlock a bucket");
+    check(table, nigh_space_unlock(table->space, address, 1, TIMEOUT_US), "unlock a bucket");
 }
 
 static void open_table(struct table *table, uint64_t node)

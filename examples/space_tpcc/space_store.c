@@ -164,8 +164,8 @@ static void settle(struct space_store *self, uint64_t row, uint64_t mark)
 
 static bool try_lock(struct space_store *self, uint64_t row, bool alone)
 {
-    nigh_status status = alone ? nigh_space_try_lock_write(self->space, row, self->lock_us)
-                               : nigh_space_try_lock_read(self->space, row, self->lock_us);
+    nigh_status status = alone ? nigh_space_try_lock_write(self->space, row, 1, self->lock_us)
+                               : nigh_space_try_lock_read(self->space, row, 1, self->lock_us);
 
     if (status == NIGH_BUSY || status == NIGH_TIMEOUT || status == NIGH_LIMIT) {
         return false;
@@ -178,7 +178,7 @@ static void unlock(struct store *store, uint64_t row)
 {
     struct space_store *self = (struct space_store *)store;
 
-    check(self->client, nigh_space_unlock(self->space, row, TIMEOUT_US), "unlock a row");
+    check(self->client, nigh_space_unlock(self->space, row, 1, TIMEOUT_US), "unlock a row");
 }
 
 static bool lock(struct store *store, uint64_t row, bool alone, void *head, uint32_t bytes)

@@ -259,32 +259,36 @@ NIGH_API nigh_status nigh_space_get(nigh_space *space, nigh_space_address addres
 /* ---- locks ---------------------------------------------------------------- */
 
 /*
- * Locks the block of an address for the calling thread: others wait that would write it, or, with a
- * lock to write, read it, and so do others' locks, at all nodes. Who holds a lock sees all that
- * was written before by those who held it. A handle to read is enough for a lock to read.
- * NIGH_INVALID: the thread holds the block already; NIGH_LIMIT: it holds 64, or the node's clients
- * hold 13 whose copies would be in one set of its cache (of 15), which takes a cache of few blocks
- * or very many locks, or 16384 of a space that is durable; NIGH_TIMEOUT; else as nigh_space_read. A
- * lock has no end of its own; it goes with its client.
+ * Locks all blocks in which bytes of a range lie (`length` of them, not 0), for the calling thread:
+ * others wait that would write them, or, with a lock to write, read them, and so do others' locks,
+ * at all nodes; a block is the least that is locked. Who holds a lock sees all that was written
+ * before by those who held it. A handle to read is enough for a lock to read. Blocks are locked one
+ * after the other, from the lowest address on, so that two who lock ranges do not wait for each
+ * other; who holds one while it asks for another has to see to that itself. Of a call that fails
+ * none is locked.
+ * NIGH_INVALID: the thread holds one of the blocks already; NIGH_LIMIT: it would hold more than 64,
+ * or the node's clients hold 13 whose copies would be in one set of its cache (of 15), which takes
+ * a cache of few blocks or very many locks, or 16384 of a space that is durable; NIGH_TIMEOUT; else
+ * as nigh_space_read. A lock has no end of its own; it goes with its client.
  *
  * A thread that locks a block again, which nobody else has wanted since it last unlocked it, asks
  * nobody: as long as it has nothing written that is not carried out.
  */
 NIGH_API nigh_status nigh_space_lock_read(nigh_space *space, nigh_space_address address,
-                                          uint64_t timeout_us);
+                                          uint64_t length, uint64_t timeout_us);
 NIGH_API nigh_status nigh_space_lock_write(nigh_space *space, nigh_space_address address,
-                                           uint64_t timeout_us);
+                                           uint64_t length, uint64_t timeout_us);
 
-/* The same; NIGH_BUSY: another has it. The time is for asking. */
+/* The same; NIGH_BUSY: another has one of them. The time is for asking. */
 NIGH_API nigh_status nigh_space_try_lock_read(nigh_space *space, nigh_space_address address,
-                                              uint64_t timeout_us);
+                                              uint64_t length, uint64_t timeout_us);
 NIGH_API nigh_status nigh_space_try_lock_write(nigh_space *space, nigh_space_address address,
-                                               uint64_t timeout_us);
+                                               uint64_t length, uint64_t timeout_us);
 
-/* Lets go, behind all that the thread has written. Waits for nothing but room. NIGH_INVALID: the
- * thread does not hold it. */
+/* Lets go of those blocks of a range that the thread holds, behind all that it has written. Waits
+ * for nothing but room; NIGH_TIMEOUT: it holds some yet. NIGH_INVALID: it holds none of them. */
 NIGH_API nigh_status nigh_space_unlock(nigh_space *space, nigh_space_address address,
-                                       uint64_t timeout_us);
+                                       uint64_t length, uint64_t timeout_us);
 
 #ifdef __cplusplus
 }

@@ -125,9 +125,9 @@ static nigh_status run_add(struct run *run, uint64_t timeout_us)
 
 static nigh_status run_lock(struct run *run, uint64_t timeout_us)
 {
-    nigh_status status = nigh_space_lock_write(run->space, run->locked, timeout_us);
+    nigh_status status = nigh_space_lock_write(run->space, run->locked, 1, timeout_us);
 
-    return status == NIGH_OK ? nigh_space_unlock(run->space, run->locked, timeout_us) : status;
+    return status == NIGH_OK ? nigh_space_unlock(run->space, run->locked, 1, timeout_us) : status;
 }
 
 static const struct operation operations[] = {

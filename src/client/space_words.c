@@ -55,20 +55,6 @@ nigh_status nigh_space_compare_swap(nigh_space *space, nigh_space_address addres
 
 /* ---- locks ---------------------------------------------------------------- */
 
-/* NULL: it holds no such block. */
-static struct space_hold *find_hold(struct client_window *window, const nigh_space *space,
-                                    uint64_t address)
-{
-    uint64_t block = space_block_of(&space->mapped.cache, address);
-
-    for (uint32_t n = 0; n < window->hold_count; n++) {
-        if (window->holds[n].block == block && window->holds[n].space == space->mapped.number) {
-            return &window->holds[n];
-        }
-    }
-    return NULL;
-}
-
 static bool is_open(const nigh_client *client, const struct client_window *window, uint32_t number)
 {
     LIST_FOREACH(at, &client->space_memories)
@@ -129,7 +115,7 @@ static bool take_kept(nigh_space *space, struct client_window *window, uint64_t 
 }
 
 static nigh_status ask_for_lock(nigh_space *space, struct client_window *window,
-                                const struct space_question *question, uint64_t timeout_us,
+                                const struct space_question *question, uint64_t deadline_us,
                                 uint32_t *kept)
 {
     uint64_t block = space_block_of(&space->mapped.cache, question->address), value = 0;
@@ -140,7 +126,7 @@ static nigh_status ask_for_lock(nigh_space *space, struct client_window *window,
     if (take_kept(space, window, block, is_alone, kept)) {
         return NIGH_OK;
     }
-    status = window_ask(space, window, question, op_deadline_us(timeout_us), &value, NULL);
+    status = window_ask(space, window, question, deadline_us, &value, NULL);
     if (status == NIGH_OK) {
         /* Noted in any case: a lock that was let go here, unheard, has its word no more. */
         *kept = space_producer_note_lock(&window->producer, &space->mapped, block, is_alone, value);
@@ -151,92 +137,184 @@ static nigh_status ask_for_lock(nigh_space *space, struct client_window *window,
     return status;
 }
 
-static nigh_status lock(nigh_space *space, uint64_t address, enum space_record_kind kind,
-                        uint32_t access, uint64_t timeout_us, const char *call)
+/* Lets go of one. Whose place it had has another then, or none. */
+static nigh_status let_go(nigh_space *space, struct client_window *window, struct space_hold *hold,
+                          uint64_t deadline_us)
 {
-    struct space_question question = {.kind = kind, .address = address};
-    struct space_hold hold = {.space = 0};
-    struct client_window *window;
-    nigh_status status = space_begin(space, access, timeout_us, call, &window);
+    nigh_status status = NIGH_OK;
 
-    if (status != NIGH_OK) {
-        return status;
+    if (hold->kept == SPACE_NO_KEPT || window->asks ||
+        !space_producer_is_of(&window->producer, hold->kept, hold->space, hold->block) ||
+        !space_producer_keep(&window->producer, hold->kept)) {
+        hold->kept = SPACE_NO_KEPT;
+        status = window_say(space, window, SPACE_RECORD_UNLOCK, hold->block, deadline_us);
     }
-    if (address == 0 || find_hold(window, space, address) != NULL) {
-        return error_set(space->client, NIGH_INVALID, "%s: %s", call,
-                         address == 0 ? "nothing is at address 0"
-                                      : "this thread holds the block already");
-    }
-    if (window->hold_count == LIMIT_SPACE_HOLDS) {
-        forget_closed(space->client, window);
-    }
-    if (window->hold_count == LIMIT_SPACE_HOLDS) {
-        return error_set(space->client, NIGH_LIMIT, "%s: this thread holds %d blocks already", call,
-                         LIMIT_SPACE_HOLDS);
-    }
-    status = ask_for_lock(space, window, &question, timeout_us, &hold.kept);
     if (status == NIGH_OK) {
-        hold.block = space_block_of(&space->mapped.cache, address);
-        hold.space = space->mapped.number;
-        window->holds[window->hold_count++] = hold;
+        *hold = window->holds[--window->hold_count];
     }
     return status;
 }
 
-nigh_status nigh_space_lock_read(nigh_space *space, nigh_space_address address, uint64_t timeout_us)
+/* Blocks from the lowest address on: all who lock several have them in this order, and none waits
+ * for another in a circle. */
+struct range {
+    uint64_t begin;       /* the first byte */
+    uint64_t first, last; /* blocks */
+    uint64_t size;        /* of a block */
+};
+
+static nigh_status make_range(nigh_space *space, uint64_t address, uint64_t length,
+                              const char *call, struct range *range)
 {
-    return lock(space, address, SPACE_RECORD_LOCK_READ, NIGH_SPACE_READ, timeout_us,
-                "nigh_space_lock_read");
+    uint64_t last;
+
+    if (address == 0 || length == 0 || __builtin_add_overflow(address, length - 1, &last)) {
+        return error_set(space->client, NIGH_INVALID, "%s: %s", call,
+                         address == 0  ? "nothing is at address 0"
+                         : length == 0 ? "a range has bytes"
+                                       : "the range ends behind all addresses");
+    }
+    range->begin = address;
+    range->size = nigh_space_block_size(space);
+    range->first = space_block_of(&space->mapped.cache, address);
+    range->last = space_block_of(&space->mapped.cache, last);
+    return NIGH_OK;
 }
 
-nigh_status nigh_space_lock_write(nigh_space *space, nigh_space_address address,
+static bool is_within(const struct space_hold *hold, const nigh_space *space,
+                      const struct range *range)
+{
+    return hold->space == space->mapped.number && hold->block >= range->first &&
+           hold->block <= range->last;
+}
+
+/* Lets go of what the thread holds of a range. */
+static nigh_status let_go_of(nigh_space *space, struct client_window *window,
+                             const struct range *range, uint64_t deadline_us)
+{
+    nigh_status status = NIGH_OK;
+
+    for (uint32_t n = window->hold_count; n-- > 0 && status == NIGH_OK;) {
+        if (is_within(&window->holds[n], space, range)) {
+            status = let_go(space, window, &window->holds[n], deadline_us);
+        }
+    }
+    return status;
+}
+
+static bool holds_any(const struct client_window *window, const nigh_space *space,
+                      const struct range *range)
+{
+    for (uint32_t n = 0; n < window->hold_count; n++) {
+        if (is_within(&window->holds[n], space, range)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* That it holds none of it, and may hold as many more. */
+static nigh_status check_room(nigh_space *space, struct client_window *window,
+                              const struct range *range, const char *call)
+{
+    uint64_t count = (range->last - range->first) / range->size + 1;
+
+    if (count > LIMIT_SPACE_HOLDS - window->hold_count) {
+        forget_closed(space->client, window);
+    }
+    if (count > LIMIT_SPACE_HOLDS - window->hold_count) {
+        return error_set(space->client, NIGH_LIMIT,
+                         "%s: a thread holds %d blocks at most; it holds %u, and asks for %llu",
+                         call, LIMIT_SPACE_HOLDS, window->hold_count, (unsigned long long)count);
+    }
+    if (holds_any(window, space, range)) {
+        return error_set(space->client, NIGH_INVALID, "%s: this thread holds %s already", call,
+                         count == 1 ? "the block" : "one of the blocks");
+    }
+    return NIGH_OK;
+}
+
+static nigh_status lock_all(nigh_space *space, struct client_window *window,
+                            const struct range *range, enum space_record_kind kind,
+                            uint64_t deadline_us)
+{
+    for (uint64_t block = range->first; block <= range->last; block += range->size) {
+        struct space_hold hold = {.block = block, .space = space->mapped.number};
+        struct space_question question = {.kind = kind, .address = max_u64(block, range->begin)};
+        nigh_status status = ask_for_lock(space, window, &question, deadline_us, &hold.kept);
+
+        if (status != NIGH_OK) {
+            /* There is room to say so: a lock had waited for all that was said before it. */
+            (void)let_go_of(space, window, range, op_deadline_us(LIMIT_NODE_GRACE_US));
+            return status;
+        }
+        window->holds[window->hold_count++] = hold;
+    }
+    return NIGH_OK;
+}
+
+static nigh_status lock(nigh_space *space, const uint64_t where[2], enum space_record_kind kind,
+                        uint32_t access, uint64_t timeout_us, const char *call)
+{
+    uint64_t deadline_us = op_deadline_us(timeout_us);
+    struct client_window *window;
+    struct range range;
+    nigh_status status = space_begin(space, access, timeout_us, call, &window);
+
+    if (status == NIGH_OK) {
+        status = make_range(space, where[0], where[1], call, &range);
+    }
+    if (status == NIGH_OK) {
+        status = check_room(space, window, &range, call);
+    }
+    return status == NIGH_OK ? lock_all(space, window, &range, kind, deadline_us) : status;
+}
+
+nigh_status nigh_space_lock_read(nigh_space *space, nigh_space_address address, uint64_t length,
+                                 uint64_t timeout_us)
+{
+    return lock(space, (uint64_t[]){address, length}, SPACE_RECORD_LOCK_READ, NIGH_SPACE_READ,
+                timeout_us, "nigh_space_lock_read");
+}
+
+nigh_status nigh_space_lock_write(nigh_space *space, nigh_space_address address, uint64_t length,
                                   uint64_t timeout_us)
 {
-    return lock(space, address, SPACE_RECORD_LOCK_WRITE, NIGH_SPACE_WRITE, timeout_us,
-                "nigh_space_lock_write");
+    return lock(space, (uint64_t[]){address, length}, SPACE_RECORD_LOCK_WRITE, NIGH_SPACE_WRITE,
+                timeout_us, "nigh_space_lock_write");
 }
 
-nigh_status nigh_space_try_lock_read(nigh_space *space, nigh_space_address address,
+nigh_status nigh_space_try_lock_read(nigh_space *space, nigh_space_address address, uint64_t length,
                                      uint64_t timeout_us)
 {
-    return lock(space, address, SPACE_RECORD_TRY_LOCK_READ, NIGH_SPACE_READ, timeout_us,
-                "nigh_space_try_lock_read");
+    return lock(space, (uint64_t[]){address, length}, SPACE_RECORD_TRY_LOCK_READ, NIGH_SPACE_READ,
+                timeout_us, "nigh_space_try_lock_read");
 }
 
 nigh_status nigh_space_try_lock_write(nigh_space *space, nigh_space_address address,
-                                      uint64_t timeout_us)
+                                      uint64_t length, uint64_t timeout_us)
 {
-    return lock(space, address, SPACE_RECORD_TRY_LOCK_WRITE, NIGH_SPACE_WRITE, timeout_us,
-                "nigh_space_try_lock_write");
+    return lock(space, (uint64_t[]){address, length}, SPACE_RECORD_TRY_LOCK_WRITE, NIGH_SPACE_WRITE,
+                timeout_us, "nigh_space_try_lock_write");
 }
 
-nigh_status nigh_space_unlock(nigh_space *space, nigh_space_address address, uint64_t timeout_us)
+nigh_status nigh_space_unlock(nigh_space *space, nigh_space_address address, uint64_t length,
+                              uint64_t timeout_us)
 {
+    uint64_t deadline_us = op_deadline_us(timeout_us);
     struct client_window *window;
-    struct space_hold *hold;
+    struct range range;
     nigh_status status = space_begin(space, 0, timeout_us, "nigh_space_unlock", &window);
 
-    if (status != NIGH_OK) {
-        return status;
-    }
-    hold = find_hold(window, space, address);
-    if (hold == NULL) {
-        return error_set(space->client, NIGH_INVALID,
-                         "nigh_space_unlock: this thread does not hold the block");
-    }
-    if (hold->kept != SPACE_NO_KEPT && !window->asks &&
-        space_producer_is_of(&window->producer, hold->kept, hold->space, hold->block) &&
-        space_producer_keep(&window->producer, hold->kept)) {
-        *hold = window->holds[--window->hold_count];
-        return NIGH_OK;
-    }
-    hold->kept = SPACE_NO_KEPT;
-    status =
-        window_say(space, window, SPACE_RECORD_UNLOCK, hold->block, op_deadline_us(timeout_us));
     if (status == NIGH_OK) {
-        *hold = window->holds[--window->hold_count];
+        status = make_range(space, address, length, "nigh_space_unlock", &range);
     }
-    return status;
+    if (status == NIGH_OK && !holds_any(window, space, &range)) {
+        status = error_set(space->client, NIGH_INVALID,
+                           "nigh_space_unlock: this thread does not hold %s",
+                           range.first == range.last ? "the block" : "any of the blocks");
+    }
+    return status == NIGH_OK ? let_go_of(space, window, &range, deadline_us) : status;
 }
 
 /* ---- memory --------------------------------------------------------------- */

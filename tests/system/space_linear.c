@@ -355,7 +355,7 @@ static nigh_status let_go(struct user *user, uint64_t at, uint64_t held_ns)
         .word = at, .kind = LINEAR_UNLOCK, .given = user->number, .who = user->number};
     struct linear_history *locks = &user->slot->locks;
     size_t number = record(locks, op);
-    nigh_status status = nigh_space_unlock(user->process->space, at, PATIENCE_US);
+    nigh_status status = nigh_space_unlock(user->process->space, at, 1, PATIENCE_US);
     nigh_status flushed = flush(user);
 
     status = status == NIGH_OK ? flushed : status;
@@ -372,7 +372,7 @@ static nigh_status use_lock(struct user *user)
     bool reads = below(&user->random, 2) == 0, tries = below(&user->random, 4) == 0;
     uint32_t block = below(&user->random, nodes * LOCKED), ops = below(&user->random, 4);
     uint64_t at = atomic_load(&shared->blocks[block]), held_ns;
-    nigh_status (*lock)(nigh_space *, nigh_space_address, uint64_t) =
+    nigh_status (*lock)(nigh_space *, nigh_space_address, uint64_t, uint64_t) =
         reads ? (tries ? nigh_space_try_lock_read : nigh_space_lock_read)
               : (tries ? nigh_space_try_lock_write : nigh_space_lock_write);
     struct linear_op op = {.word = at,
@@ -380,7 +380,7 @@ static nigh_status use_lock(struct user *user)
                            .given = user->number,
                            .who = user->number};
     size_t number = record(&user->slot->locks, op);
-    nigh_status status = lock(user->process->space, at, PATIENCE_US);
+    nigh_status status = lock(user->process->space, at, 1, PATIENCE_US);
 
     if (status != NIGH_OK) {
         linear_cancel(&user->slot->locks, number);

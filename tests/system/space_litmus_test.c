@@ -224,9 +224,9 @@ static nigh_status do_op(nigh_space *space, const struct litmus_op *op, uint32_t
     case LITMUS_FLUSH: return nigh_space_flush(space, WAIT_US, NULL);
     case LITMUS_ADD: return nigh_space_fetch_add(space, at, op->value, WAIT_US, word);
     case LITMUS_EXCHANGE: return nigh_space_exchange(space, at, written, WAIT_US, word);
-    case LITMUS_LOCK_READ: return nigh_space_lock_read(space, at, WAIT_US);
-    case LITMUS_LOCK_WRITE: return nigh_space_lock_write(space, at, WAIT_US);
-    case LITMUS_UNLOCK: return nigh_space_unlock(space, at, WAIT_US);
+    case LITMUS_LOCK_READ: return nigh_space_lock_read(space, at, 1, WAIT_US);
+    case LITMUS_LOCK_WRITE: return nigh_space_lock_write(space, at, 1, WAIT_US);
+    case LITMUS_UNLOCK: return nigh_space_unlock(space, at, 1, WAIT_US);
     case LITMUS_TELL: batch.told[round] = 1; return NIGH_OK;
     default: *word = batch.told[round]; return NIGH_OK;
     }

@@ -242,7 +242,7 @@ static void a_flush_ends_in_its_time(void **state)
     begin_world(&world, 1);
     space = create(world.client[0], "held");
     claim(world.client[0], nigh_space_alloc(space, 512, 0, WAIT_US, &address));
-    claim(world.client[0], nigh_space_lock_write(space, address, WAIT_US));
+    claim(world.client[0], nigh_space_lock_write(space, address, 1, WAIT_US));
     client = attach(&world, 0);
     other = open_space(client, "held", NIGH_SPACE_ALL);
     claim(client, nigh_space_write(other, address, &value, sizeof value, WAIT_US));
@@ -255,7 +255,7 @@ static void a_flush_ends_in_its_time(void **state)
         fastest_us = took_us < fastest_us ? took_us : fastest_us;
     }
     assert_true(fastest_us < SECOND_US);
-    claim(world.client[0], nigh_space_unlock(space, address, WAIT_US));
+    claim(world.client[0], nigh_space_unlock(space, address, 1, WAIT_US));
     claim(client, nigh_space_flush(other, WAIT_US, NULL));
     assert_int_equal(get(&world, 0, space, address), value);
     nigh_client_close(client);
@@ -317,10 +317,10 @@ static nigh_status lock_some_times(struct worker *worker, uint32_t count)
     nigh_status status = NIGH_OK;
 
     for (uint32_t n = 0; n < 3 * count && status == NIGH_OK; n++) {
-        status = n % 3 == 0 ? nigh_space_lock_read(worker->space, worker->word, WAIT_US)
-                            : nigh_space_lock_write(worker->space, worker->word, WAIT_US);
+        status = n % 3 == 0 ? nigh_space_lock_read(worker->space, worker->word, 1, WAIT_US)
+                            : nigh_space_lock_write(worker->space, worker->word, 1, WAIT_US);
         if (status == NIGH_OK) {
-            status = nigh_space_unlock(worker->space, worker->word, WAIT_US);
+            status = nigh_space_unlock(worker->space, worker->word, 1, WAIT_US);
         }
     }
     return status;
@@ -339,7 +339,7 @@ static void *add_under_lock(void *argument)
         if (worker->status != NIGH_OK) {
             break;
         }
-        worker->status = nigh_space_lock_write(worker->space, worker->word, WAIT_US);
+        worker->status = nigh_space_lock_write(worker->space, worker->word, 1, WAIT_US);
         if (worker->status != NIGH_OK) {
             break;
         }
@@ -350,7 +350,38 @@ static void *add_under_lock(void *argument)
             worker->status =
                 nigh_space_write(worker->space, worker->guarded, &value, sizeof value, WAIT_US);
         }
-        unlocked = nigh_space_unlock(worker->space, worker->word, WAIT_US);
+        unlocked = nigh_space_unlock(worker->space, worker->word, 1, WAIT_US);
+        worker->status = worker->status == NIGH_OK ? unlocked : worker->status;
+    }
+    if (worker->status == NIGH_OK) {
+        worker->status = nigh_space_flush(worker->space, WAIT_US, NULL);
+    }
+    return NULL;
+}
+
+#define ROW 5u /* blocks, of which three are locked at a time */
+
+/* Of each block of the range one is added to what it has; ranges of others begin elsewhere. */
+static void *add_under_ranges(void *argument)
+{
+    struct worker *worker = argument;
+
+    for (uint32_t n = 0; n < ADDS / 4 && worker->status == NIGH_OK; n++) {
+        uint64_t begin = worker->word + n % 3 * 512, values[3 * 512 / 8];
+        nigh_status unlocked;
+
+        worker->status = nigh_space_lock_write(worker->space, begin, sizeof values, WAIT_US);
+        if (worker->status != NIGH_OK) {
+            break;
+        }
+        worker->status = nigh_space_read(worker->space, begin, values, sizeof values, WAIT_US);
+        for (uint32_t block = 0; block < 3; block++) {
+            values[block * 64]++;
+        }
+        if (worker->status == NIGH_OK) {
+            worker->status = nigh_space_write(worker->space, begin, values, sizeof values, WAIT_US);
+        }
+        unlocked = nigh_space_unlock(worker->space, begin, sizeof values, WAIT_US);
         worker->status = worker->status == NIGH_OK ? unlocked : worker->status;
     }
     if (worker->status == NIGH_OK) {
@@ -411,6 +442,27 @@ static void locks_exclude(void **state)
         run_all(&world, add_under_lock, spaces, word, guarded);
         for (uint32_t n = 0; n < NODES; n++) {
             assert_int_equal(get(&world, n, spaces[n], guarded), ADDS / 4 * NODES * THREADS);
+        }
+    }
+    end_world(&world);
+}
+
+static void ranges_exclude(void **state)
+{
+    static const uint32_t times[ROW] = {1, 2, 3, 2, 1}; /* of three ranges, a block is in so many */
+    struct world world;
+    nigh_space *spaces[NODES];
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "ranges", spaces);
+    for (uint32_t home = 0; home < NODES; home++) {
+        nigh_space_address row = alloc_at(&world, 2, spaces[2], ROW * 512, home);
+
+        run_all(&world, add_under_ranges, spaces, row, 0);
+        for (uint32_t n = 0; n < ROW; n++) {
+            assert_int_equal(get(&world, 1, spaces[1], row + n * 512),
+                             ADDS / 4 / 3 * times[n] * NODES * THREADS);
         }
     }
     end_world(&world);
@@ -565,12 +617,12 @@ struct holder {
 /* So that the thread keeps it: what it locks once it does not. */
 static nigh_status give_back(nigh_space *space, nigh_space_address word)
 {
-    nigh_status status = nigh_space_unlock(space, word, WAIT_US);
+    nigh_status status = nigh_space_unlock(space, word, 1, WAIT_US);
 
     if (status == NIGH_OK) {
-        status = nigh_space_lock_write(space, word, WAIT_US);
+        status = nigh_space_lock_write(space, word, 1, WAIT_US);
     }
-    return status == NIGH_OK ? nigh_space_unlock(space, word, WAIT_US) : status;
+    return status == NIGH_OK ? nigh_space_unlock(space, word, 1, WAIT_US) : status;
 }
 
 /* A client of its own, on node 1, that holds a lock for ever, or keeps it. */
@@ -584,7 +636,7 @@ static int hold(void *argument)
 
     if (nigh_client_open(&options, &client) != NIGH_OK ||
         nigh_space_open(client, "held", NIGH_SPACE_ALL, WAIT_US, &space) != NIGH_OK ||
-        nigh_space_lock_write(space, holder->word, WAIT_US) != NIGH_OK ||
+        nigh_space_lock_write(space, holder->word, 1, WAIT_US) != NIGH_OK ||
         (holder->keeps && give_back(space, holder->word) != NIGH_OK) ||
         write(holder->ready, "x", 1) != 1) {
         return 1;
@@ -626,15 +678,15 @@ static void a_client_that_holds_a_lock_lets_go_when_it_is_killed(void **state)
     child = begin_holder(&world, word, false);
     assert_int_equal(kill(child, SIGSTOP), 0);
     /* It stands still: who wants that lock waits, and nobody else. */
-    assert_int_equal(nigh_space_lock_write(spaces[2], word, SECOND_US / 2), NIGH_TIMEOUT);
-    assert_int_equal(nigh_space_try_lock_write(spaces[0], word, SECOND_US / 2), NIGH_BUSY);
+    assert_int_equal(nigh_space_lock_write(spaces[2], word, 1, SECOND_US / 2), NIGH_TIMEOUT);
+    assert_int_equal(nigh_space_try_lock_write(spaces[0], word, 1, SECOND_US / 2), NIGH_BUSY);
     for (uint32_t n = 0; n < NODES; n++) {
         write_all(&world, n, spaces[n], other, &value, sizeof value);
         assert_int_equal(get(&world, n, spaces[n], other), 5);
     }
     assert_int_equal(kill(child, SIGKILL), 0);
-    claim(world.client[2], nigh_space_lock_write(spaces[2], word, WAIT_US));
-    claim(world.client[2], nigh_space_unlock(spaces[2], word, WAIT_US));
+    claim(world.client[2], nigh_space_lock_write(spaces[2], word, 1, WAIT_US));
+    claim(world.client[2], nigh_space_unlock(spaces[2], word, 1, WAIT_US));
     assert_int_equal(waitpid(child, NULL, 0), child);
     end_world(&world);
 }
@@ -654,14 +706,14 @@ static void a_kept_lock_is_anybodys(void **state)
         words[home] = alloc_at(&world, 0, spaces[0], 512, home);
         child = begin_holder(&world, words[home], true);
         assert_int_equal(kill(child, SIGSTOP), 0);
-        claim(world.client[2], nigh_space_try_lock_write(spaces[2], words[home], WAIT_US));
-        claim(world.client[2], nigh_space_unlock(spaces[2], words[home], WAIT_US));
+        claim(world.client[2], nigh_space_try_lock_write(spaces[2], words[home], 1, WAIT_US));
+        claim(world.client[2], nigh_space_unlock(spaces[2], words[home], 1, WAIT_US));
         assert_int_equal(kill(child, SIGKILL), 0);
         assert_int_equal(waitpid(child, NULL, 0), child);
         child = begin_holder(&world, words[home], true);
         assert_int_equal(kill(child, SIGKILL), 0);
-        claim(world.client[1], nigh_space_lock_write(spaces[1], words[home], WAIT_US));
-        claim(world.client[1], nigh_space_unlock(spaces[1], words[home], WAIT_US));
+        claim(world.client[1], nigh_space_lock_write(spaces[1], words[home], 1, WAIT_US));
+        claim(world.client[1], nigh_space_unlock(spaces[1], words[home], 1, WAIT_US));
         assert_int_equal(waitpid(child, NULL, 0), child);
     }
     end_world(&world);
@@ -685,16 +737,16 @@ static void a_lock_of_what_was_deleted_is_no_other(void **state)
     word = alloc_at(&world, 0, two, 512, 0);
     other = attach(&world, 0);
     others = open_space(other, "two", NIGH_SPACE_ALL);
-    claim(world.client[0], nigh_space_lock_write(one, gone, WAIT_US));
-    claim(world.client[0], nigh_space_unlock(one, gone, WAIT_US));
-    claim(world.client[0], nigh_space_lock_write(one, gone, WAIT_US));
+    claim(world.client[0], nigh_space_lock_write(one, gone, 1, WAIT_US));
+    claim(world.client[0], nigh_space_unlock(one, gone, 1, WAIT_US));
+    claim(world.client[0], nigh_space_lock_write(one, gone, 1, WAIT_US));
     claim(other, nigh_space_delete(other, "one", WAIT_US));
     assert_true(SUPPORT_WAIT(read_word(one, gone, &value) == NIGH_NOT_FOUND, 20000));
-    claim(world.client[0], nigh_space_lock_write(two, word, WAIT_US));
-    claim(world.client[0], nigh_space_unlock(one, gone, WAIT_US));
-    assert_int_equal(nigh_space_try_lock_write(others, word, SECOND_US / 10), NIGH_BUSY);
-    claim(world.client[0], nigh_space_unlock(two, word, WAIT_US));
-    claim(other, nigh_space_lock_write(others, word, WAIT_US));
+    claim(world.client[0], nigh_space_lock_write(two, word, 1, WAIT_US));
+    claim(world.client[0], nigh_space_unlock(one, gone, 1, WAIT_US));
+    assert_int_equal(nigh_space_try_lock_write(others, word, 1, SECOND_US / 10), NIGH_BUSY);
+    claim(world.client[0], nigh_space_unlock(two, word, 1, WAIT_US));
+    claim(other, nigh_space_lock_write(others, word, 1, WAIT_US));
     nigh_client_close(other);
     end_world(&world);
 }
@@ -906,6 +958,7 @@ int main(void)
         cmocka_unit_test(what_one_writes_all_see),
         cmocka_unit_test(what_all_add_to_is_exact),
         cmocka_unit_test(locks_exclude),
+        cmocka_unit_test(ranges_exclude),
         cmocka_unit_test(a_node_that_is_killed_costs_what_it_had),
         cmocka_unit_test(a_node_that_stood_still_comes_back_with_nothing),
         cmocka_unit_test(a_client_that_holds_a_lock_lets_go_when_it_is_killed),

@@ -151,22 +151,22 @@ static nigh_status do_other(struct world *world, nigh_status (*what)(struct othe
 
 static nigh_status lock_write(struct other *other)
 {
-    return nigh_space_lock_write(other->world->space, other->address, other->timeout_us);
+    return nigh_space_lock_write(other->world->space, other->address, 1, other->timeout_us);
 }
 
 static nigh_status lock_read(struct other *other)
 {
-    return nigh_space_lock_read(other->world->space, other->address, other->timeout_us);
+    return nigh_space_lock_read(other->world->space, other->address, 1, other->timeout_us);
 }
 
 static nigh_status try_lock(struct other *other)
 {
-    return nigh_space_try_lock_write(other->world->space, other->address, other->timeout_us);
+    return nigh_space_try_lock_write(other->world->space, other->address, 1, other->timeout_us);
 }
 
 static nigh_status unlock(struct other *other)
 {
-    return nigh_space_unlock(other->world->space, other->address, other->timeout_us);
+    return nigh_space_unlock(other->world->space, other->address, 1, other->timeout_us);
 }
 
 static nigh_status read_word(struct other *other)
@@ -306,7 +306,7 @@ static void handles_of_one_space_are_one(void **state)
     assert_int_equal(nigh_space_write(again, HERE(1), &value, 8, WAIT_US), NIGH_OK);
     assert_int_equal(get(&world, HERE(1)), 7);
     assert_int_equal(nigh_space_write(reads, HERE(1), &value, 8, WAIT_US), NIGH_DENIED);
-    assert_int_equal(nigh_space_lock_write(reads, HERE(1), WAIT_US), NIGH_DENIED);
+    assert_int_equal(nigh_space_lock_write(reads, HERE(1), 1, WAIT_US), NIGH_DENIED);
     assert_int_equal(nigh_space_fetch_add(reads, HERE(1), 1, WAIT_US, &seen), NIGH_DENIED);
     assert_int_equal(nigh_space_alloc(reads, 1, 0, WAIT_US, &seen), NIGH_DENIED);
     go_on(&world);
@@ -761,23 +761,93 @@ static void locks_keep_others_away(void **state)
 
     (void)state;
     begin(&world);
-    assert_int_equal(nigh_space_lock_read(world.space, HERE(1) + 9, WAIT_US), NIGH_OK);
-    assert_int_equal(nigh_space_lock_read(world.space, HERE(1), WAIT_US), NIGH_INVALID);
+    assert_int_equal(nigh_space_lock_read(world.space, HERE(1) + 9, 1, WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_lock_read(world.space, HERE(1), 1, WAIT_US), NIGH_INVALID);
     assert_sentence(&world, "holds the block already");
-    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), WAIT_US), NIGH_INVALID);
-    assert_int_equal(nigh_space_lock_write(world.space, 0, WAIT_US), NIGH_INVALID);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), 1, WAIT_US), NIGH_INVALID);
+    assert_int_equal(nigh_space_lock_write(world.space, 0, 1, WAIT_US), NIGH_INVALID);
     assert_int_equal(do_other(&world, lock_read, HERE(1)), NIGH_OK);
     assert_int_equal(do_other(&world, unlock, HERE(1)), NIGH_INVALID);
     assert_int_equal(do_other(&world, try_lock, HERE(1)), NIGH_BUSY);
     begin_other(&world, &other, lock_write, HERE(1));
     assert_true(SUPPORT_WAIT(said(&world, SPACE_RECORD_LOCK_WRITE) == 1, 20000));
     assert_false(atomic_load(&other.has_ended));
-    assert_int_equal(nigh_space_unlock(world.space, HERE(1), WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_unlock(world.space, HERE(1), 1, WAIT_US), NIGH_OK);
     assert_int_equal(end_other(&other), NIGH_OK);
-    assert_int_equal(nigh_space_unlock(world.space, HERE(1), WAIT_US), NIGH_INVALID);
-    assert_int_equal(nigh_space_try_lock_write(world.space, THERE(1), WAIT_US), NIGH_OK);
-    assert_int_equal(nigh_space_unlock(world.space, THERE(1), WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_unlock(world.space, HERE(1), 1, WAIT_US), NIGH_INVALID);
+    assert_int_equal(nigh_space_try_lock_write(world.space, THERE(1), 1, WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_unlock(world.space, THERE(1), 1, WAIT_US), NIGH_OK);
     assert_int_equal(nigh_space_flush(world.space, WAIT_US, NULL), NIGH_OK);
+    finish(&world);
+}
+
+/* The first block's last byte is enough to lock it, as is the last one's first. */
+static void a_range_is_locked_whole(void **state)
+{
+    struct world world;
+
+    (void)state;
+    begin(&world);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(3) - 1, BLOCK + 2, WAIT_US), NIGH_OK);
+    assert_int_equal(do_other(&world, try_lock, HERE(1)), NIGH_OK);
+    for (uint32_t n = 2; n <= 4; n++) {
+        assert_int_equal(do_other(&world, try_lock, HERE(n)), NIGH_BUSY);
+    }
+    assert_int_equal(nigh_space_lock_read(world.space, HERE(4), BLOCK + 1, WAIT_US), NIGH_INVALID);
+    assert_sentence(&world, "one of the blocks");
+    assert_int_equal(do_other(&world, try_lock, HERE(5)), NIGH_OK);
+    assert_int_equal(nigh_space_unlock(world.space, HERE(3), BLOCK, WAIT_US), NIGH_OK);
+    assert_int_equal(do_other(&world, try_lock, HERE(3)), NIGH_OK);
+    assert_int_equal(do_other(&world, try_lock, HERE(2)), NIGH_BUSY);
+    assert_int_equal(nigh_space_unlock(world.space, HERE(1), 4 * BLOCK, WAIT_US), NIGH_OK);
+    assert_int_equal(do_other(&world, try_lock, HERE(2)), NIGH_OK);
+    assert_int_equal(do_other(&world, try_lock, HERE(4)), NIGH_OK);
+    assert_int_equal(nigh_space_unlock(world.space, HERE(1), 4 * BLOCK, WAIT_US), NIGH_INVALID);
+    assert_sentence(&world, "any of the blocks");
+    assert_int_equal(nigh_space_lock_read(world.space, HERE(1), 0, WAIT_US), NIGH_INVALID);
+    assert_int_equal(nigh_space_lock_read(world.space, HERE(1), UINT64_MAX, WAIT_US), NIGH_INVALID);
+    assert_int_equal(nigh_space_unlock(world.space, HERE(1), 0, WAIT_US), NIGH_INVALID);
+    assert_int_equal(nigh_space_flush(world.space, WAIT_US, NULL), NIGH_OK);
+    finish(&world);
+}
+
+static uint32_t holders(struct world *world)
+{
+    uint32_t count;
+
+    fake_node_lock(&world->f.fake);
+    count = world->fake.holder_count;
+    fake_node_unlock(&world->f.fake);
+    return count;
+}
+
+/* Two blocks are free, the third is not: how the call ends, if the two are free then, while the
+ * thread goes on. */
+static nigh_status lock_three(struct other *other)
+{
+    nigh_space *space = other->world->space;
+    nigh_status status = other->address % 2 == 0
+                             ? nigh_space_lock_write(space, other->address, 3 * BLOCK, SOON_US)
+                             : nigh_space_try_lock_read(space, other->address, 3 * BLOCK, WAIT_US);
+
+    if (nigh_space_unlock(space, other->address, 3 * BLOCK, WAIT_US) != NIGH_INVALID ||
+        nigh_space_flush(space, WAIT_US, NULL) != NIGH_OK || holders(other->world) != 1) {
+        return NIGH_PROTOCOL;
+    }
+    return status;
+}
+
+static void a_range_that_another_has_a_part_of_is_not_locked(void **state)
+{
+    struct world world;
+
+    (void)state;
+    begin(&world);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(7), 1, WAIT_US), NIGH_OK);
+    assert_int_equal(do_other(&world, lock_three, HERE(5) + 1), NIGH_BUSY);
+    assert_int_equal(nigh_space_unlock(world.space, HERE(7), 1, WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(12), 1, WAIT_US), NIGH_OK);
+    assert_int_equal(do_other(&world, lock_three, HERE(10)), NIGH_TIMEOUT);
     finish(&world);
 }
 
@@ -788,12 +858,12 @@ static void a_lock_is_waited_for_no_longer_than_that(void **state)
 
     (void)state;
     begin(&world);
-    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), 1, WAIT_US), NIGH_OK);
     begin_other(&world, &other, lock_write, HERE(1));
     assert_int_equal(do_other(&world, try_lock, HERE(1)), NIGH_BUSY);
-    assert_int_equal(nigh_space_unlock(world.space, HERE(1), WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_unlock(world.space, HERE(1), 1, WAIT_US), NIGH_OK);
     assert_int_equal(end_other(&other), NIGH_OK); /* its end lets go */
-    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), 1, WAIT_US), NIGH_OK);
     other = (struct other){
         .world = &world, .what = lock_write, .address = HERE(1), .timeout_us = SOON_US};
     assert_int_equal(pthread_create(&other.thread, NULL, run_other, &other), 0);
@@ -812,17 +882,17 @@ static void what_was_closed_is_not_held(void **state)
     (void)state;
     begin(&world);
     assert_int_equal(nigh_space_create(world.f.client, &spec, WAIT_US, &small), NIGH_OK);
-    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), 1, WAIT_US), NIGH_OK);
     for (uint32_t n = 1; n < LIMIT_SPACE_HOLDS; n++) {
-        assert_int_equal(nigh_space_lock_write(small, n * 64, WAIT_US), NIGH_OK);
+        assert_int_equal(nigh_space_lock_write(small, n * 64, 1, WAIT_US), NIGH_OK);
     }
     nigh_space_close(small);
     for (uint32_t n = 2; n < LIMIT_SPACE_HOLDS; n++) {
-        assert_int_equal(nigh_space_lock_write(world.space, HERE(n), WAIT_US), NIGH_OK);
+        assert_int_equal(nigh_space_lock_write(world.space, HERE(n), 1, WAIT_US), NIGH_OK);
     }
-    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), WAIT_US), NIGH_INVALID);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), 1, WAIT_US), NIGH_INVALID);
     for (uint32_t n = 1; n < LIMIT_SPACE_HOLDS; n++) {
-        assert_int_equal(nigh_space_unlock(world.space, HERE(n), WAIT_US), NIGH_OK);
+        assert_int_equal(nigh_space_unlock(world.space, HERE(n), 1, WAIT_US), NIGH_OK);
     }
     assert_int_equal(nigh_space_flush(world.space, WAIT_US, NULL), NIGH_OK);
     finish(&world);
@@ -830,9 +900,9 @@ static void what_was_closed_is_not_held(void **state)
 
 static nigh_status lock_once(nigh_space *space, nigh_space_address address)
 {
-    nigh_status status = nigh_space_lock_write(space, address, WAIT_US);
+    nigh_status status = nigh_space_lock_write(space, address, 1, WAIT_US);
 
-    return status != NIGH_OK ? status : nigh_space_unlock(space, address, WAIT_US);
+    return status != NIGH_OK ? status : nigh_space_unlock(space, address, 1, WAIT_US);
 }
 
 /* What a thread has locked before, and gave back, it has again though the node looks at nothing. */
@@ -850,23 +920,23 @@ static void what_is_locked_again_asks_nobody(void **state)
     stand(&world);
     for (uint32_t n = 0; n < 3; n++) {
         assert_int_equal(lock_once(world.space, HERE(1) + 8 * n), NIGH_OK);
-        assert_int_equal(nigh_space_try_lock_write(world.space, HERE(1), 0), NIGH_OK);
-        assert_int_equal(nigh_space_lock_write(world.space, HERE(1), WAIT_US), NIGH_INVALID);
-        assert_int_equal(nigh_space_unlock(world.space, HERE(1), WAIT_US), NIGH_OK);
-        assert_int_equal(nigh_space_unlock(world.space, HERE(1), WAIT_US), NIGH_INVALID);
+        assert_int_equal(nigh_space_try_lock_write(world.space, HERE(1), 1, 0), NIGH_OK);
+        assert_int_equal(nigh_space_lock_write(world.space, HERE(1), 1, WAIT_US), NIGH_INVALID);
+        assert_int_equal(nigh_space_unlock(world.space, HERE(1), 1, WAIT_US), NIGH_OK);
+        assert_int_equal(nigh_space_unlock(world.space, HERE(1), 1, WAIT_US), NIGH_INVALID);
     }
-    assert_int_equal(nigh_space_lock_read(world.space, HERE(1), SOON_US), NIGH_TIMEOUT);
+    assert_int_equal(nigh_space_lock_read(world.space, HERE(1), 1, SOON_US), NIGH_TIMEOUT);
     go_on(&world);
     assert_int_equal(nigh_space_fence(world.space, WAIT_US), NIGH_OK);
     assert_int_equal(said(&world, SPACE_RECORD_LOCK_WRITE), 2);
     assert_int_equal(lock_once(world.space, HERE(2)), NIGH_OK);
     assert_int_equal(lock_once(world.space, HERE(2)), NIGH_OK);
-    assert_int_equal(nigh_space_lock_write(world.space, HERE(2), WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(2), 1, WAIT_US), NIGH_OK);
     begin_other(&world, &other, lock_write, HERE(2));
     assert_true(SUPPORT_WAIT(said(&world, SPACE_RECORD_LOCK_WRITE) == 5, 20000));
     look(&world);
     assert_false(atomic_load(&other.has_ended));
-    assert_int_equal(nigh_space_unlock(world.space, HERE(2), WAIT_US), NIGH_OK); /* a record */
+    assert_int_equal(nigh_space_unlock(world.space, HERE(2), 1, WAIT_US), NIGH_OK); /* a record */
     assert_int_equal(end_other(&other), NIGH_OK);
     assert_int_equal(lock_once(world.space, HERE(2)), NIGH_OK);
     assert_int_equal(said(&world, SPACE_RECORD_LOCK_WRITE), 6);
@@ -881,10 +951,10 @@ static void what_was_kept_is_had_by_who_wants_it(void **state)
     (void)state;
     begin(&world);
     assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
-    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), 1, WAIT_US), NIGH_OK);
     atomic_store(&world.fake.keeps_block, HERE(2));
     put(&world, HERE(2), 5);
-    assert_int_equal(nigh_space_unlock(world.space, HERE(1), WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_unlock(world.space, HERE(1), 1, WAIT_US), NIGH_OK);
     assert_int_equal(said(&world, SPACE_RECORD_UNLOCK), 1);
     /* Behind what was written before it was given back. */
     begin_other(&world, &other, lock_write, HERE(1));
@@ -913,16 +983,16 @@ static void what_was_let_go_unheard_gives_back_nothing_else(void **state)
     assert_int_equal(nigh_space_create(world.f.client, &spec, WAIT_US, &small), NIGH_OK);
     assert_int_equal(lock_once(small, 64), NIGH_OK);
     for (uint32_t n = 0; n < 2; n++) {
-        assert_int_equal(nigh_space_lock_write(small, 64, WAIT_US), NIGH_OK);
+        assert_int_equal(nigh_space_lock_write(small, 64, 1, WAIT_US), NIGH_OK);
         atomic_store(&world.fake.lets_go, 2);
         look(&world);
         assert_true(SUPPORT_WAIT(atomic_load(&world.fake.lets_go) == 0, 20000));
         /* For the first time, and again. */
-        assert_int_equal(nigh_space_lock_write(world.space, HERE(1), WAIT_US), NIGH_OK);
-        assert_int_equal(nigh_space_unlock(small, 64, WAIT_US), NIGH_OK);
+        assert_int_equal(nigh_space_lock_write(world.space, HERE(1), 1, WAIT_US), NIGH_OK);
+        assert_int_equal(nigh_space_unlock(small, 64, 1, WAIT_US), NIGH_OK);
         assert_int_equal(do_other(&world, try_lock, HERE(1)), NIGH_BUSY);
         assert_int_equal(nigh_space_flush(small, WAIT_US, NULL), NIGH_INVALID);
-        assert_int_equal(nigh_space_unlock(world.space, HERE(1), WAIT_US), NIGH_OK);
+        assert_int_equal(nigh_space_unlock(world.space, HERE(1), 1, WAIT_US), NIGH_OK);
         assert_int_equal(nigh_space_flush(world.space, WAIT_US, NULL), NIGH_OK);
         assert_int_equal(do_other(&world, try_lock, HERE(1)), NIGH_OK);
     }
@@ -941,7 +1011,7 @@ static void a_kept_lock_is_behind_what_was_written(void **state)
     assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
     atomic_store(&world.fake.keeps_block, HERE(2));
     put(&world, HERE(2), 5);
-    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), SOON_US), NIGH_TIMEOUT);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), 1, SOON_US), NIGH_TIMEOUT);
     atomic_store(&world.fake.keeps_block, 0);
     look(&world);
     assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
@@ -969,7 +1039,7 @@ static void without_a_lease_a_kept_lock_is_asked_for(void **state)
     assert_int_equal(said(&world, SPACE_RECORD_LOCK_WRITE), before + 1);
     shared_store_relaxed(until_us, 0);
     stand(&world);
-    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), SOON_US), NIGH_TIMEOUT);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), 1, SOON_US), NIGH_TIMEOUT);
     go_on(&world);
     assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK); /* what came late is undone */
     assert_int_equal(do_other(&world, lock_write, HERE(1)), NIGH_OK);
@@ -1003,14 +1073,17 @@ static void a_thread_holds_so_many_blocks(void **state)
     begin(&world);
     assert_int_equal(nigh_space_create(world.f.client, &spec, WAIT_US, &small), NIGH_OK);
     for (uint32_t n = 1; n < LIMIT_SPACE_HOLDS; n++) {
-        assert_int_equal(nigh_space_lock_write(small, n * 64, WAIT_US), NIGH_OK);
+        assert_int_equal(nigh_space_lock_write(small, n * 64, 1, WAIT_US), NIGH_OK);
     }
-    assert_int_equal(nigh_space_lock_write(world.space, 64, WAIT_US), NIGH_OK);
-    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), WAIT_US), NIGH_LIMIT);
-    assert_int_equal(nigh_space_unlock(small, 64, WAIT_US), NIGH_OK);
-    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_lock_write(world.space, 64, 1, WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), 1, WAIT_US), NIGH_LIMIT);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), UINT64_MAX - HERE(1), WAIT_US),
+                     NIGH_LIMIT);
+    assert_int_equal(nigh_space_unlock(small, 64, 1, WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), BLOCK + 1, WAIT_US), NIGH_LIMIT);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), 1, WAIT_US), NIGH_OK);
     for (uint32_t n = 2; n < LIMIT_SPACE_HOLDS; n++) {
-        assert_int_equal(nigh_space_unlock(small, n * 64, WAIT_US), NIGH_OK);
+        assert_int_equal(nigh_space_unlock(small, n * 64, 1, WAIT_US), NIGH_OK);
     }
     assert_int_equal(nigh_space_flush(small, WAIT_US, NULL), NIGH_OK);
     fake_node_lock(&world.f.fake);
@@ -1032,7 +1105,7 @@ static void what_a_thread_leaves_is_the_next_ones(void **state)
         assert_int_equal(do_other(&world, lock_write, HERE(2)), NIGH_OK);
     }
     assert_int_equal(asked(&world, SESSION_SPACE_WINDOW), 2);
-    assert_int_equal(nigh_space_lock_write(world.space, HERE(2), WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(2), 1, WAIT_US), NIGH_OK);
     assert_int_equal(do_other(&world, write_word, HERE(100)), NIGH_OK);
     assert_int_equal(do_other(&world, read_word, HERE(3)), NIGH_OK);
     finish(&world);
@@ -1153,8 +1226,8 @@ static int use_parents(void *context)
     wrong += nigh_space_store_fence(world->space, WAIT_US) != NIGH_FORKED;
     wrong += nigh_space_flush(world->space, WAIT_US, NULL) != NIGH_FORKED;
     wrong += nigh_space_fetch_add(world->space, HERE(1), 1, WAIT_US, &value) != NIGH_FORKED;
-    wrong += nigh_space_lock_read(world->space, HERE(3), WAIT_US) != NIGH_FORKED;
-    wrong += nigh_space_unlock(world->space, HERE(2), WAIT_US) != NIGH_FORKED;
+    wrong += nigh_space_lock_read(world->space, HERE(3), 1, WAIT_US) != NIGH_FORKED;
+    wrong += nigh_space_unlock(world->space, HERE(2), 1, WAIT_US) != NIGH_FORKED;
     wrong += nigh_space_alloc(world->space, 8, 0, WAIT_US, &address) != NIGH_FORKED;
     wrong += nigh_space_delete(world->f.client, "one", WAIT_US) != NIGH_FORKED;
     nigh_space_close(world->space);
@@ -1187,13 +1260,13 @@ static void a_child_has_none_of_it(void **state)
     (void)state;
     begin(&world);
     put(&world, HERE(1), 4);
-    assert_int_equal(nigh_space_lock_write(world.space, HERE(2), WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(2), 1, WAIT_US), NIGH_OK);
     assert_int_equal(support_join(support_fork(use_parents, &world), 20000), 0);
     assert_int_equal(support_join(support_fork(end_as_thread, &world), 20000), 0);
     assert_int_equal(get(&world, HERE(1)), 4);
     assert_int_equal(do_other(&world, try_lock, HERE(2)), NIGH_BUSY);
     assert_int_equal(said(&world, SPACE_RECORD_UNLOCK), 0);
-    assert_int_equal(nigh_space_unlock(world.space, HERE(2), WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_unlock(world.space, HERE(2), 1, WAIT_US), NIGH_OK);
     finish(&world);
 }
 
@@ -1217,7 +1290,7 @@ static int have_own(void *context)
     }
     (void)pthread_join(other.thread, NULL);
     wrong += other.status != NIGH_OK;
-    wrong += nigh_space_lock_write(world->space, HERE(1), WAIT_US) != NIGH_OK;
+    wrong += nigh_space_lock_write(world->space, HERE(1), 1, WAIT_US) != NIGH_OK;
     nigh_client_close(world->f.client);
     return wrong;
 }
@@ -1262,7 +1335,7 @@ static void all_that_waits_ends_with_the_node(void **state)
     (void)state;
     begin(&world);
     put(&world, HERE(1), 1);
-    assert_int_equal(nigh_space_lock_write(world.space, HERE(2), WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(2), 1, WAIT_US), NIGH_OK);
     assert_int_equal(nigh_space_fence(world.space, WAIT_US), NIGH_OK);
     atomic_store(&world.fake.keeps, 1u << SPACE_RECORD_WRITE | 1u << SPACE_RECORD_READ);
     begin_other(&world, &lock, lock_write, HERE(2));
@@ -1288,13 +1361,13 @@ static void all_that_waits_ends_with_the_node(void **state)
                      NIGH_OK);
     assert_int_equal(nigh_space_read(world.space, HERE(1), &value, 8, WAIT_US), NIGH_CLOSED);
     assert_int_equal(nigh_space_write(world.space, HERE(1), &value, 8, WAIT_US), NIGH_CLOSED);
-    assert_int_equal(nigh_space_unlock(world.space, HERE(2), WAIT_US), NIGH_CLOSED);
+    assert_int_equal(nigh_space_unlock(world.space, HERE(2), 1, WAIT_US), NIGH_CLOSED);
     nigh_space_close(world.space);
     world.space = anew;
     put(&world, HERE(1), 6);
     assert_int_equal(nigh_space_flush(anew, WAIT_US, NULL), NIGH_OK);
     assert_int_equal(get(&world, HERE(1)), 6);
-    assert_int_equal(nigh_space_unlock(anew, HERE(2), WAIT_US), NIGH_INVALID);
+    assert_int_equal(nigh_space_unlock(anew, HERE(2), 1, WAIT_US), NIGH_INVALID);
     finish(&world);
 }
 
@@ -1323,7 +1396,7 @@ static void who_is_expelled_hears_it(void **state)
 
     (void)state;
     begin(&world);
-    assert_int_equal(nigh_space_lock_write(world.space, HERE(2), WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(2), 1, WAIT_US), NIGH_OK);
     begin_other(&world, &other, lock_write, HERE(2));
     assert_true(SUPPORT_WAIT(said(&world, SPACE_RECORD_LOCK_WRITE) == 2, 20000));
     fake_node_say_bye(&world.f.fake, NIGH_EXPELLED, "no more");
@@ -1344,7 +1417,7 @@ static void what_came_too_late_is_undone(void **state)
     put(&world, HERE(1), 1);
     assert_int_equal(nigh_space_fence(world.space, WAIT_US), NIGH_OK);
     stand(&world);
-    assert_int_equal(nigh_space_lock_write(world.space, HERE(2), SOON_US), NIGH_TIMEOUT);
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(2), 1, SOON_US), NIGH_TIMEOUT);
     assert_int_equal(nigh_space_read(world.space, THERE(2), &address, 8, SOON_US), NIGH_TIMEOUT);
     go_on(&world);
     assert_int_equal(do_other(&world, read_word, HERE(1)), NIGH_OK);
@@ -1421,6 +1494,8 @@ int main(void)
         cmocka_unit_test(words_are_changed_at_once),
         cmocka_unit_test(memory_is_had_and_given_back),
         cmocka_unit_test(locks_keep_others_away),
+        cmocka_unit_test(a_range_is_locked_whole),
+        cmocka_unit_test(a_range_that_another_has_a_part_of_is_not_locked),
         cmocka_unit_test(a_lock_is_waited_for_no_longer_than_that),
         cmocka_unit_test(what_is_locked_again_asks_nobody),
         cmocka_unit_test(what_was_kept_is_had_by_who_wants_it),
