@@ -7,7 +7,8 @@
  *   bench-space-verbs [--rounds N] OUT.json DEVICE ADDRESS DEVICE ADDRESS DEVICE ADDRESS
  *
  * Times of a software device say nothing of a card: what carries over is how many of its messages
- * follow each other until a read or a write is done. GAM's paper has 12 to 14 for a miss.
+ * follow each other until a read or a write is done. GAM's own code took 12 to 14 for a miss in
+ * such a machine.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@
 #define OPS   64u /* of each kind a round, and an eighth before them */
 #define WARM  (OPS / 8)
 #define WALK  4096u /* blocks, of which a sixteenth is cached */
-#define GAMS  12    /* what its paper has of a miss, at least */
+#define GAMS  12    /* what its code took for a miss, at least */
 #define PATH  "embedded nodes, each on a device, all blocking"
 
 enum {

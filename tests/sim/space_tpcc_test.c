@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A database on a space, and nodes that are killed at any moment, whose disks lose, tear and
- * reorder what was not synced, by seed: docs/spaces.md, "A database, and a thousand kills".
+ * reorder what was not synced, by seed: docs/spaces.md, "A database whose nodes are
+ * killed".
  */
 #include "support/support.h"
 

@@ -137,3 +137,26 @@ bool node_fixture_lives(const struct node_fixture *node)
 {
     return waitpid(node->pid, NULL, WNOHANG) == 0;
 }
+
+void node_fixture_members(char *members, size_t size, uint32_t count)
+{
+    const char *hosts = getenv("RDMA_GUEST_HOSTS");
+    size_t length = 0;
+
+    for (uint32_t n = 0; n < count; n++) {
+        const char *host = hosts != NULL ? hosts : "127.0.0.1";
+
+        length += (size_t)snprintf(members + length, size - length, "%s%.*s:%d", n > 0 ? "," : "",
+                                   (int)strcspn(host, " "), host, support_port());
+        assert_true(length < size);
+        if (hosts != NULL) {
+            hosts += strcspn(hosts, " ");
+            hosts += *hosts == ' ';
+        }
+    }
+}
+
+const char *node_fixture_fabric(void)
+{
+    return getenv("RDMA_GUEST_HOSTS") != NULL ? "verbs" : "tcp";
+}

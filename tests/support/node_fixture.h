@@ -34,4 +34,11 @@ pid_t node_fixture_child(pid_t holder);
 /* Whether it is still running. */
 bool node_fixture_lives(const struct node_fixture *node);
 
+/* For --join: so many addresses with ports of their own. In a guest that has RDMA devices
+ * (RDMA_GUEST_HOSTS, of tools/rdma-guest) each is of a host that has one. */
+void node_fixture_members(char *members, size_t size, uint32_t count);
+
+/* For --fabric: what reaches those. */
+const char *node_fixture_fabric(void);
+
 #endif

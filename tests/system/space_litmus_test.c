@@ -77,24 +77,6 @@ static pthread_barrier_t begun, ended;
 
 /* ---- nodes ---------------------------------------------------------------- */
 
-static void put_members(void)
-{
-    const char *hosts = getenv("RDMA_GUEST_HOSTS");
-    size_t length = 0;
-
-    for (uint32_t n = 0; n < NODES; n++) {
-        const char *host = hosts != NULL ? hosts : "127.0.0.1";
-
-        length +=
-            (size_t)snprintf(world.members + length, sizeof world.members - length, "%s%.*s:%d",
-                             n > 0 ? "," : "", (int)strcspn(host, " "), host, support_port());
-        if (hosts != NULL) {
-            hosts += strcspn(hosts, " ");
-            hosts += *hosts == ' ';
-        }
-    }
-}
-
 static void start_node(uint32_t n)
 {
     const char *flags[] = {"--lanes",
@@ -110,7 +92,7 @@ static void start_node(uint32_t n)
                            "--state",
                            world.state[n],
                            "--fabric",
-                           getenv("RDMA_GUEST_HOSTS") != NULL ? "verbs" : "tcp",
+                           node_fixture_fabric(),
                            NULL};
     nigh_client_options options = {.struct_size = sizeof options};
 
@@ -169,7 +151,7 @@ static void begin_world(void)
     support_put_file(support_dir(), "/key",
                      "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n");
     assert_int_equal(chmod(world.key, 0600), 0);
-    put_members();
+    node_fixture_members(world.members, sizeof world.members, NODES);
     for (uint32_t n = 0; n < NODES; n++) {
         char name[32];
 

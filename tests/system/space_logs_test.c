@@ -64,6 +64,8 @@ static void start_node(struct world *world, uint32_t n, bool again)
                            world->state[n],
                            "--dead-ms",
                            DEAD_MS,
+                           "--fabric",
+                           node_fixture_fabric(),
                            n == world->without ? NULL : "--log-dir",
                            world->logs[n],
                            NULL};
@@ -78,10 +80,9 @@ static void start_node(struct world *world, uint32_t n, bool again)
 /* All but its nodes. */
 static void name_world(struct world *world, uint32_t without)
 {
-    size_t length = 0;
-
     memset(world, 0, sizeof *world);
     world->count = NODES;
+    node_fixture_members(world->members, sizeof world->members, NODES);
     world->without = without;
     support_path(world->key, sizeof world->key, "key");
     support_put_file(support_dir(), "/key",
@@ -90,8 +91,6 @@ static void name_world(struct world *world, uint32_t without)
     for (uint32_t n = 0; n < NODES; n++) {
         char name[32];
 
-        length += (size_t)snprintf(world->members + length, sizeof world->members - length,
-                                   "%s127.0.0.1:%d", n > 0 ? "," : "", support_port());
         snprintf(name, sizeof name, "state-%d", support_port());
         support_path(world->state[n], sizeof world->state[n], name);
         snprintf(name, sizeof name, "logs-%d", support_port());

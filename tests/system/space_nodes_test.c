@@ -60,6 +60,8 @@ static void start_node(struct world *world, uint32_t n, bool again)
                            world->state[n],
                            "--dead-ms",
                            DEAD_MS,
+                           "--fabric",
+                           node_fixture_fabric(),
                            NULL};
 
     if (again) {
@@ -71,10 +73,9 @@ static void start_node(struct world *world, uint32_t n, bool again)
 
 static void begin_world(struct world *world, uint32_t count)
 {
-    size_t length = 0;
-
     memset(world, 0, sizeof *world);
     world->count = count;
+    node_fixture_members(world->members, sizeof world->members, count);
     support_path(world->key, sizeof world->key, "key");
     support_put_file(support_dir(), "/key",
                      "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n");
@@ -82,8 +83,6 @@ static void begin_world(struct world *world, uint32_t count)
     for (uint32_t n = 0; n < count; n++) {
         char name[32];
 
-        length += (size_t)snprintf(world->members + length, sizeof world->members - length,
-                                   "%s127.0.0.1:%d", n > 0 ? "," : "", support_port());
         snprintf(name, sizeof name, "state-%d", support_port());
         support_path(world->state[n], sizeof world->state[n], name);
         snprintf(world->rank[n], sizeof world->rank[n], "%u", n);
