@@ -212,9 +212,28 @@ static uint32_t column_of(const struct litmus_cell *cell)
                                          : (uint32_t)cell->memory;
 }
 
+/* A line for each cell: its words, then a tab and weak/rounds. */
+static void write_cells(const struct litmus_table *table, const char *path)
+{
+    FILE *file = fopen(path, "w");
+
+    assert_non_null(file);
+    for (uint32_t n = 0; n < table->count; n++) {
+        const struct litmus_cell *cell = &table->cells[n];
+        char words[128];
+
+        litmus_cell_words(cell, words, sizeof(words));
+        (void)fprintf(file, "%s\t%s\t%llu/%llu\n", words, cell->is_allowed ? "allowed" : "no",
+                      (unsigned long long)cell->weak, (unsigned long long)cell->rounds);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
 void litmus_print(const struct litmus_table *table)
 {
+    const char *path = getenv("NIGH_LITMUS_CELLS");
     uint64_t rounds = 0, seen = 0, may_be = 0;
+    uint32_t tried = 0;
 
     printf("# test, fences (as it is in blocks, in a block): outcome asked for of rounds, threads "
            "apart: in a block, of one home, of several; threads together; evicted\n");
@@ -230,6 +249,7 @@ void litmus_print(const struct litmus_table *table)
             sums[column_of(cell)][0] += cell->weak;
             sums[column_of(cell)][1] += cell->rounds;
             rounds += cell->rounds;
+            tried += cell->rounds > 0;
             may_be += cell->allowed->count;
             for (uint32_t outcome = 0; outcome < cell->allowed->count; outcome++) {
                 seen += cell->seen[outcome];
@@ -243,7 +263,11 @@ void litmus_print(const struct litmus_table *table)
         }
         printf("\n");
     }
-    printf("# %u cells, %llu rounds; of %llu outcomes that may be, cell by cell, %llu were seen\n",
-           table->count, (unsigned long long)rounds, (unsigned long long)may_be,
+    printf("# %u of %u cells, %llu rounds; of %llu outcomes that may be, cell by cell, %llu were "
+           "seen\n",
+           tried, table->count, (unsigned long long)rounds, (unsigned long long)may_be,
            (unsigned long long)seen);
+    if (path != NULL) {
+        write_cells(table, path);
+    }
 }

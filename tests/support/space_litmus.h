@@ -163,7 +163,8 @@ bool litmus_note(struct litmus_cell *cell, uint64_t outcome);
 /* As "MP, store fences, in blocks of one home, threads apart, evicted". */
 void litmus_cell_words(const struct litmus_cell *cell, char *words, uint32_t size);
 
-/* The counts, as comments of TAP: a line for each row and fences. */
+/* The counts, as comments of TAP: a line for each row and fences. To the file that
+ * $NIGH_LITMUS_CELLS names, too, a line for each cell. */
 void litmus_print(const struct litmus_table *table);
 
 #endif

@@ -482,27 +482,11 @@ static bool is_wanted(const struct litmus_cell *cell)
     return names == NULL || fnmatch(names, cell->row->name, 0) == 0;
 }
 
-/* One of the places of a column of what is printed, in the order of the table's cells. */
-static uint32_t choose_place(uint32_t column, uint64_t *seed)
-{
-    uint32_t memory = (uint32_t)(support_random(seed) % LITMUS_MEMORIES);
-    uint32_t place = (uint32_t)(support_random(seed) % LITMUS_PLACES);
-    bool evicts = column == LITMUS_COLUMNS - 1;
-
-    if (column < LITMUS_MEMORIES) {
-        memory = column;
-        place = LITMUS_APART;
-    } else if (!evicts && place == LITMUS_APART) {
-        place = LITMUS_AWAY;
-    }
-    return (memory * LITMUS_PLACES + place) * 2 + evicts;
-}
-
-/* Each test with each fences in one column of places at least, and then in the others, until the
- * time is over. */
+/* Each test with each fences in one cell at least, and then in all others in turn, until the time
+ * is over: which is first the seed says. */
 static void what_comes_out_may(void **state)
 {
-    uint64_t seed = support_seed() | 1;
+    uint64_t first = support_seed(), seed = first | 1;
     uint64_t end_us = support_now_us() + support_budget_ms(1000) * 1000;
     struct litmus_table table;
     uint32_t kinds;
@@ -513,8 +497,8 @@ static void what_comes_out_may(void **state)
     begin_world();
     start_workers(seed);
     for (uint64_t n = 0; n < kinds || support_now_us() < end_us; n++) {
-        uint32_t column = (uint32_t)((n / kinds + n) % LITMUS_COLUMNS);
-        struct litmus_cell *cell = &table.cells[n % kinds * PLACES + choose_place(column, &seed)];
+        uint64_t place = (first + n / kinds + n) % PLACES;
+        struct litmus_cell *cell = &table.cells[n % kinds * PLACES + place];
 
         if (is_wanted(cell)) {
             run_batch(cell, &seed);
