@@ -459,6 +459,7 @@ static void all_that_is_kept_of_a_space_gives_way(void **state)
     assert_true(space_windows_wanted(windows, engine, 0));
     turn();
     assert_false(space_windows_wanted(windows, engine, 0));
+    assert_false(space_windows_wanted(windows, engine, 0));
     assert_int_equal(state_of(1, kept[1]), SPACE_KEPT_FREE);
     assert_int_equal(state_of(1, held), SPACE_KEPT_WANTED);
     assert_int_equal(state_of(0, kept[0]), SPACE_KEPT_WANTED);
