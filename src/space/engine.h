@@ -261,7 +261,7 @@ struct space_op {
  *   NIGH_TIMEOUT     it may yet be done, if it is an atomic, ALLOC or FREE; else it was not
  *   NIGH_BUSY        of a try; too much is under way
  *   NIGH_LIMIT       of the frames that it might have all, or of a lock all but a few, are held
- *                    here, or kept for homes that are gone
+ *                    here, or kept for homes or nodes that are gone
  *   NIGH_OUT_OF_MEMORY ALLOC: there is no room at that home
  *   NIGH_CLOSED      the space ends here
  *   NIGH_DISK        the log failed: it may be done, or not

@@ -236,14 +236,16 @@ static uint32_t count_leaving(const struct space_engine *engine, uint64_t block)
 }
 
 /* Frames of that block's set that others wait for in vain: held here, or kept for a home that is
- * gone. */
+ * gone, or for a node that may have later bytes. */
 static uint32_t count_lasting(const struct space_engine *engine, uint64_t block)
 {
     uint32_t first = set_of(engine, block), count = 0;
 
     for (uint32_t frame = first; frame < first + SPACE_WAYS; frame++) {
-        count += engine->lines[frame].holds != 0 ||
-                 (is_of_gone(engine, frame) && !is_left_over(engine, frame));
+        const struct space_line *line = &engine->lines[frame];
+
+        count += line->holds != 0 ||
+                 ((line->is_away || is_of_gone(engine, frame)) && !is_left_over(engine, frame));
     }
     return count;
 }

@@ -925,6 +925,50 @@ static void what_is_kept_for_the_gone_is_as_held(void **state)
     end();
 }
 
+/* Blocks of seat 1 that were given to another, which is gone with what may be the last bytes. */
+static void have_away(uint32_t count)
+{
+    have(1, 0, count, SPACE_CACHE_OWN);
+    for (uint32_t n = 0; n < count; n++) {
+        forward(block_of(1, n));
+        assert_int_equal(count_said(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_OWN), n + 1);
+        say(1, (struct space_wire){.kind = SPACE_WIRE_TO_CACHE,
+                                   .event = SPACE_CACHE_REFUSE,
+                                   .why = SPACE_HOME_AWAY,
+                                   .whom = SPACE_NOBODY,
+                                   .term = 5,
+                                   .address = block_of(1, n)});
+    }
+    sent = 0;
+}
+
+/* Nor while frames are kept for a node that is away, of a home that serves: nobody can say when it
+ * is back. */
+static void what_is_kept_for_a_node_that_is_away_is_as_held(void **state)
+{
+    struct space_op op;
+
+    (void)state;
+    begin();
+    open_homes();
+    have_away(SPACE_WAYS);
+    op = op_of(SPACE_OP_READ, block_of(2, 0));
+    assert_true(space_engine_begin(engine, &op, 1));
+    assert_int_equal(op.status, NIGH_LIMIT);
+    end();
+    begin();
+    open_homes();
+    have_away(2);
+    have(2, 0, SPACE_WAYS - 2, SPACE_CACHE_OWN);
+    for (uint32_t n = 0; n < SPACE_WAYS - LIMIT_SPACE_LEAVING - 2; n++) {
+        (void)lock_of(block_of(2, n), SPACE_OP_LOCK_WRITE);
+    }
+    op = op_of(SPACE_OP_LOCK_WRITE, block_of(2, SPACE_WAYS - 3));
+    assert_true(space_engine_begin(engine, &op, 1));
+    assert_int_equal(op.status, NIGH_LIMIT);
+    end();
+}
+
 /* What was given up of one whose link is down does not leave before it serves again. */
 static void a_home_that_does_not_serve_keeps_nobody_waiting(void **state)
 {
@@ -1519,6 +1563,7 @@ int main(void)
         cmocka_unit_test(what_is_read_for_another_is_not_dropped),
         cmocka_unit_test(who_can_have_no_frame_is_told_so),
         cmocka_unit_test(what_is_kept_for_the_gone_is_as_held),
+        cmocka_unit_test(what_is_kept_for_a_node_that_is_away_is_as_held),
         cmocka_unit_test(a_home_that_does_not_serve_keeps_nobody_waiting),
         cmocka_unit_test(what_the_home_gave_makes_room_at_once),
         cmocka_unit_test(what_is_read_for_another_keeps_its_frame),
