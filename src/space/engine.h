@@ -285,6 +285,9 @@ bool space_engine_owns(struct space_engine *engine, uint64_t address, struct spa
 void space_engine_write(struct space_engine *engine, const struct space_owned *owned,
                         uint32_t offset, const void *bytes, uint32_t length);
 
+/* What an ALLOC gave that its client was not told of: nobody else would ever free it. */
+void space_engine_give_back(struct space_engine *engine, uint64_t address, uint64_t now_us);
+
 /* Its client is gone: it ends without `ended`. What was done of it stays. */
 void space_engine_give_up(struct space_engine *engine, struct space_op *op);
 

@@ -790,6 +790,20 @@ uint64_t space_windows_deadline(const struct space_windows *windows)
 
 /* ---- ends of others ------------------------------------------------------- */
 
+/* What was allocated is not told of any more. engine NULL: in all spaces. */
+static void give_back(struct window *window, const struct space_engine *engine, uint64_t now_us)
+{
+    LIST_FOREACH(node, &window->kept)
+    {
+        const struct record *record = container_of(node, struct record, node);
+
+        if (record->record.kind == SPACE_RECORD_ALLOC &&
+            (engine == NULL || record->engine == engine)) {
+            space_engine_give_back(record->engine, record->op.value, now_us);
+        }
+    }
+}
+
 void space_windows_remove(struct space_windows *windows, uint32_t number, uint64_t now_us)
 {
     struct window *window = windows->windows[number];
@@ -802,6 +816,7 @@ void space_windows_remove(struct space_windows *windows, uint32_t number, uint64
             space_engine_give_up(record->engine, &record->op);
         }
     }
+    give_back(window, NULL, now_us);
     for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS; n++) {
         if (window->holds[n].engine != NULL) {
             let_go(window, &window->holds[n], now_us);
@@ -838,6 +853,7 @@ static void leave_space(struct window *window, struct space_engine *engine, nigh
                         uint64_t now_us)
 {
     leave_records(&window->order, engine, why);
+    give_back(window, engine, now_us);
     leave_records(&window->kept, engine, why);
     for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS; n++) {
         if (window->holds[n].engine == engine) {

@@ -616,6 +616,27 @@ static void who_comes_back_has_asked_for_nothing(void **state)
     end();
 }
 
+/* What was given and nobody heard of is freed where it is, here or elsewhere. */
+static void what_is_given_back_is_free(void **state)
+{
+    uint64_t block;
+
+    (void)state;
+    begin();
+    block = allocate();
+    space_engine_give_back(engine, block, 1);
+    assert_int_equal(count_used(), 0);
+    space_engine_give_back(engine, block, 1); /* once */
+    space_engine_give_back(engine, space_address_first(1) + BYTES, 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_FREE, 0), 1);
+    assert_int_equal(sends[sent - 1].wire.address, space_address_first(1) + BYTES);
+    space_engine_down(engine, 1, 1);
+    sent = 0;
+    space_engine_give_back(engine, space_address_first(1) + BYTES, 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_FREE, 0), 0);
+    end();
+}
+
 static struct space_op many[LIMIT_SPACE_PLACES];
 
 /* What there is no room for is BUSY, and nobody has heard of it. */
@@ -1556,6 +1577,7 @@ int main(void)
         cmocka_unit_test(a_try_waits_no_longer_than_it_may),
         cmocka_unit_test(nothing_is_owed_to_a_home_that_is_gone),
         cmocka_unit_test(who_comes_back_has_asked_for_nothing),
+        cmocka_unit_test(what_is_given_back_is_free),
         cmocka_unit_test(what_is_too_much_is_not_begun),
         cmocka_unit_test(what_somebody_has_is_not_freed_for_want_of_room),
         cmocka_unit_test(who_holds_leaves_frames_to_others),

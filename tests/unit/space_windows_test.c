@@ -512,6 +512,42 @@ static void what_was_done_and_left_is_told_so(void **state)
     end();
 }
 
+static uint64_t blocks_used(void)
+{
+    struct space_engine_stats stats;
+
+    space_engine_stats(engine, &stats);
+    return stats.home_used;
+}
+
+/* What was allocated without a lease, for one that is gone before it hears where, is free again. */
+static void what_nobody_was_told_of_is_free_again(void **state)
+{
+    uint64_t value = 0, before;
+
+    (void)state;
+    for (uint32_t is_removed = 0; is_removed < 2; is_removed++) {
+        begin();
+        before = blocks_used();
+        has_lease = false;
+        ask(1, SPACE_RECORD_ALLOC, 0, UINT64_MAX);
+        assert_false(is_answered(1));
+        assert_int_equal(blocks_used(), before + 1);
+        if (is_removed != 0) {
+            space_windows_remove(windows, numbers[1], now_us);
+            memset(&memories[1], 0, sizeof(memories[1]));
+            assert_int_equal(space_windows_add(windows, 11, &memories[1], &numbers[1]), NIGH_OK);
+        } else {
+            space_windows_let_go(windows, 11, engine, NIGH_CLOSED, now_us);
+        }
+        has_lease = true;
+        turn();
+        assert_true(is_removed != 0 || answer(1, &value) == NIGH_CLOSED);
+        assert_int_equal(blocks_used(), before);
+        end();
+    }
+}
+
 /* A flush is for all that a thread wrote, also to a space that its client has closed since. */
 static void what_was_written_before_a_close_is_flushed(void **state)
 {
@@ -551,6 +587,7 @@ int main(void)
         cmocka_unit_test(what_was_read_without_a_lease_is_read_again),
         cmocka_unit_test(what_was_done_without_a_lease_is_told_with_one),
         cmocka_unit_test(what_was_done_and_left_is_told_so),
+        cmocka_unit_test(what_nobody_was_told_of_is_free_again),
         cmocka_unit_test(what_was_written_before_a_close_is_flushed),
     };
 
