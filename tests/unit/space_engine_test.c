@@ -1112,6 +1112,43 @@ static void what_was_claimed_keeps_its_frame(void **state)
     end();
 }
 
+/* ... and keeps no place for a home that is gone, whichever is known first: that it is no member,
+ * or that its link is down. Nor does an atomic that was asked of it. */
+static void what_left_its_frame_is_not_kept_for_the_gone(void **state)
+{
+    (void)state;
+    for (uint32_t is_down_first = 0; is_down_first < 2; is_down_first++) {
+        struct space_op read, add = op_of(SPACE_OP_ADD, block_of(1, SPACE_WAYS));
+        uint64_t gone;
+
+        begin();
+        open_homes();
+        have(1, 0, SPACE_WAYS, SPACE_CACHE_SHARE);
+        read = op_of(SPACE_OP_READ, block_of(2, 0));
+        assert_false(space_engine_begin(engine, &read, 1));
+        gone = hidden_of_seat_1();
+        assert_false(space_engine_begin(engine, &add, 1));
+        assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_ASK_ATOMIC), 1);
+        assert_int_equal(engine->seats[1].asks, 2);
+        if (is_down_first != 0) {
+            space_engine_down(engine, 1, 1);
+            assert_int_equal(engine->seats[1].asks, 2); /* it may be there again */
+        }
+        space_engine_members(engine, 5, 1);
+        assert_int_equal(add.operands[1], 1);
+        assert_int_equal(add.status, NIGH_PEER_LOST);
+        if (is_down_first == 0) {
+            assert_int_equal(engine->seats[1].asks, 2); /* it may yet say something */
+            space_engine_down(engine, 1, 1);
+        }
+        assert_int_equal(engine->seats[1].asks, 0);
+        assert_null(engine_find_place(engine, gone));
+        assert_null(engine_find_place(engine, add.address));
+        assert_true(space_engine_is_valid(engine));
+        end();
+    }
+}
+
 /* In a new term nothing is said of it, and who waits for it asks when that is open. */
 static void what_left_its_frame_is_not_claimed(void **state)
 {
@@ -1590,6 +1627,7 @@ int main(void)
         cmocka_unit_test(what_the_home_gave_makes_room_at_once),
         cmocka_unit_test(what_is_read_for_another_keeps_its_frame),
         cmocka_unit_test(what_was_claimed_keeps_its_frame),
+        cmocka_unit_test(what_left_its_frame_is_not_kept_for_the_gone),
         cmocka_unit_test(what_left_its_frame_is_not_claimed),
         cmocka_unit_test(who_waits_for_room_has_it),
         cmocka_unit_test(all_seats_atomics_are_one_event),
