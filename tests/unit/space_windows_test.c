@@ -10,8 +10,9 @@
 #include "space/log.h"
 #include "space/windows.h"
 
-#define BYTES  64u
-#define NUMBER 3u /* what sessions call the space */
+#define BYTES        64u
+#define NUMBER       3u /* what sessions call the space, */
+#define OTHER_NUMBER 5u /* and whose client says more as it is looked for */
 
 static struct space_engine *engine;
 static struct space_windows *windows;
@@ -40,6 +41,22 @@ static void no_cut(void *context, uint8_t seat, nigh_status why)
     (void)why;
 }
 
+static bool refills; /* as it is looked for */
+
+/* Whole blocks, by both of its numbers by turns. */
+static void fill_ring(void)
+{
+    static const uint64_t bytes[BYTES / 8];
+    struct space_mapped other = mapped;
+    uint64_t ticket;
+
+    other.number = OTHER_NUMBER;
+    do {
+        (void)space_producer_look(&producers[0]);
+        other.number ^= NUMBER ^ OTHER_NUMBER;
+    } while (space_producer_write(&producers[0], &other, block, bytes, BYTES, &ticket));
+}
+
 static struct space_engine *find(void *context, uint32_t session, uint32_t space, bool *writes,
                                  nigh_status *why)
 {
@@ -47,7 +64,10 @@ static struct space_engine *find(void *context, uint32_t session, uint32_t space
     (void)context;
     (void)session;
     *writes = may_write;
-    return space == NUMBER && is_open ? engine : NULL;
+    if (refills) {
+        fill_ring();
+    }
+    return (space == NUMBER || (refills && space == OTHER_NUMBER)) && is_open ? engine : NULL;
 }
 
 static bool is_current(void *context)
@@ -306,6 +326,25 @@ static void a_row_of_writes_is_carried_out_in_parts(void **state)
                      (producers[0].tail - before) / 3 * 2);
     turn();
     assert_true(space_producer_is_empty(&producers[0]));
+    end();
+}
+
+/* Nor by bytes: a client that says more all the while is heard for no more than its ring has. */
+static void a_row_is_no_longer_than_a_ring(void **state)
+{
+    uint64_t before;
+
+    (void)state;
+    begin();
+    before = shared_load_acquire(&memories[0].head.value);
+    refills = true;
+    fill_ring();
+    assert_true(space_windows_turn(windows, now_us));
+    refills = false;
+    assert_in_range(shared_load_acquire(&memories[0].head.value) - before,
+                    LIMIT_SPACE_RING_BYTES - 2 * BYTES, LIMIT_SPACE_RING_BYTES + 2 * BYTES);
+    assert_true(producers[0].tail - before > LIMIT_SPACE_RING_BYTES + 2 * BYTES);
+    turn();
     end();
 }
 
@@ -580,6 +619,7 @@ int main(void)
         cmocka_unit_test(who_says_what_cannot_be_is_ended),
         cmocka_unit_test(what_is_held_back_has_its_time_too),
         cmocka_unit_test(a_row_of_writes_is_carried_out_in_parts),
+        cmocka_unit_test(a_row_is_no_longer_than_a_ring),
         cmocka_unit_test(a_row_that_fails_is_carried_out_in_parts),
         cmocka_unit_test(a_row_waits_for_who_holds_a_block),
         cmocka_unit_test(a_row_is_of_what_each_write_says),
