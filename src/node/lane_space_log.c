@@ -156,6 +156,16 @@ static bool is_one_of(uint64_t birth, const uint64_t *births, uint32_t count)
     return n < count;
 }
 
+/* Also what a node that was killed as it removed one has left, which says no more what it was. Not
+ * while they are listed: what goes changes which is the n-th. */
+static void remove_deleted(struct lane_spaces *at, const uint64_t *births, uint32_t count)
+{
+    for (uint32_t n = 0; n < count; n++) {
+        if (space_log_folder_has(at->lane->config.space_logs->fd, births[n]))
+            space_logs_remove(at->logs, births[n]);
+    }
+}
+
 /* What this node had before it was started, and what it knows to be deleted. */
 static void restore(struct lane_spaces *at)
 {
@@ -169,14 +179,13 @@ static void restore(struct lane_spaces *at)
     while (space_log_folder_next(fd, &cursor, &info)) {
         nigh_status status = NIGH_OK;
 
-        if (is_one_of(info.birth, deleted, count))
-            space_logs_remove(at->logs, info.birth);
-        else
+        if (!is_one_of(info.birth, deleted, count))
             status = space_registry_restore(at->registry, &info);
         if (status != NIGH_OK)
             LOG_WARN("a space that has a log is not served", "space=%s birth=%016llx status=%s",
                      info.name, (unsigned long long)info.birth, nigh_status_name(status));
     }
+    remove_deleted(at, deleted, count);
 }
 
 /* By the thread: something can be taken. */

@@ -307,11 +307,13 @@ static void made(struct space_here *here)
         here->status = open_to_peers(here, SPACE_MEMORY_HOME);
     if (info != NULL && here->status == NIGH_OK)
         here->status = make_engine(here, info);
-    if (info != NULL && here->status == NIGH_OK)
+    if (info != NULL && here->status == NIGH_OK) {
         site = site_of(here);
-    else if (info != NULL)
+    } else if (info != NULL) {
         LOG_WARN("this node takes no part in a space", "space=%s status=%s", info->name,
                  nigh_status_name(here->status));
+        lane_space_replace(at, here); /* nobody writes to its memory: that may go */
+    }
     space_registry_made(at->registry, here->place, here->status, &site);
 }
 

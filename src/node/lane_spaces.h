@@ -149,7 +149,8 @@ void lane_spaces_memory_fini(struct lane_spaces *at);
 /* A letter that says that a space is gone: what was sent of it before has ended when that has. */
 void lane_space_says_gone(struct lane_spaces *at, uint64_t birth, link_done **done, void **context);
 struct space_here *lane_space_by_birth(const struct lane_spaces *at, uint64_t birth);
-/* All members take what it had for lost: it begins anew, in other memory. */
+/* All members take what it had for lost: it begins anew, in other memory. Or it takes no part: its
+ * memory goes all the same. */
 void lane_space_replace(struct lane_spaces *at, struct space_here *here);
 
 /* ---- lane_space_log.c ------------------------------------------------------ */

@@ -253,6 +253,14 @@ nigh_status space_log_folder_make(int fd, const struct space_info *info, int *sp
     return status;
 }
 
+bool space_log_folder_has(int fd, uint64_t birth)
+{
+    char name[NAME_BYTES];
+
+    (void)snprintf(name, sizeof(name), SPACE_LOG_FOLDER_NAME, (unsigned long long)birth);
+    return faccessat(fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 void space_log_folder_remove(int fd, uint64_t birth)
 {
     /* What says that it is a space's goes first: the rest is a log of none then. */

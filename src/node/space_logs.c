@@ -222,7 +222,8 @@ void space_logs_remove(struct space_logs *logs, uint64_t birth)
     struct space_log_here *here = calloc(1, sizeof(*here));
 
     if (here == NULL) {
-        LOG_WARN("no memory to remove a deleted space's log: a later start does",
+        LOG_WARN("no memory to remove a deleted space's log: the next start serves it again, if no "
+                 "other node says that it is gone",
                  "directory=" SPACE_LOG_FOLDER_NAME, (unsigned long long)birth);
         return;
     }

@@ -30,12 +30,16 @@ void space_log_folder_close(struct space_log_folder *folder);
 void space_log_folder_in_child(struct space_log_folder *folder);
 
 /* The spaces that have a log there, one after the other: *cursor is 0 at first; false: no more.
- * What is no such log is passed over, and said in the node's log. */
+ * Nothing is made or removed there meanwhile. What is no such log is passed over, and said in the
+ * node's log. */
 bool space_log_folder_next(int fd, uint32_t *cursor, struct space_info *info);
 
 /* The last births of spaces that were deleted, the oldest first; how many. They are kept where the
  * logs are, as others that were not there take such a space for alive. */
 uint32_t space_log_folder_deleted(int fd, uint64_t births[LIMIT_SPACE_TOMBSTONES]);
+
+/* Whether there is a directory of that space, whatever is in it. */
+bool space_log_folder_has(int fd, uint64_t birth);
 
 /* ---- logs ----------------------------------------------------------------- */
 

@@ -246,6 +246,15 @@ void engine_refuse(struct space_engine *engine, uint8_t seat)
 
 /* ---- from the node -------------------------------------------------------- */
 
+/* Nothing that they say can come any more: what was asked of their homes, or given up, takes no
+ * place until they are there again, as they begin a term then. */
+static void free_places(struct space_engine *engine, uint64_t seats)
+{
+    for (uint64_t left = seats & ~engine->up; left != 0; left &= left - 1) {
+        engine_tell_places(engine, space_set_first(left), SPACE_CACHE_ADOPT);
+    }
+}
+
 void space_engine_members(struct space_engine *engine, uint64_t seats, uint64_t now_us)
 {
     uint64_t gone = engine->has_members ? engine->members & ~seats : ~seats;
@@ -264,6 +273,7 @@ void space_engine_members(struct space_engine *engine, uint64_t seats, uint64_t 
         space_engine_end(engine, NIGH_NO_QUORUM);
         return;
     }
+    free_places(engine, gone);
     engine->needs_term = true;
     engine_wake(engine);
 }
@@ -279,6 +289,9 @@ void space_engine_down(struct space_engine *engine, uint8_t seat, uint64_t now_u
 {
     engine->now_us = now_us;
     engine_seat_down(engine, seat);
+    if (engine->has_members && !space_set_has(engine->members, seat)) {
+        free_places(engine, space_bit(seat));
+    }
     engine_wake(engine);
 }
 

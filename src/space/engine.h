@@ -266,7 +266,7 @@ struct space_op {
  *   NIGH_TIMEOUT     it may yet be done, if it is an atomic, ALLOC or FREE; else it was not
  *   NIGH_BUSY        of a try; too much is under way
  *   NIGH_LIMIT       of the frames that it might have all, or of a lock all but a few, are held
- *                    here, or kept for homes that are gone
+ *                    here, or kept for homes or nodes that are gone
  *   NIGH_OUT_OF_MEMORY ALLOC: there is no room at that home
  *   NIGH_CLOSED      the space ends here
  *   NIGH_DISK        the log failed: it may be done, or not
@@ -289,6 +289,9 @@ bool space_engine_owns(struct space_engine *engine, uint64_t address, struct spa
 /* As a WRITE that NIGH_OK came of; `length` bytes of that block alone. */
 void space_engine_write(struct space_engine *engine, const struct space_owned *owned,
                         uint32_t offset, const void *bytes, uint32_t length);
+
+/* What an ALLOC gave that its client was not told of: nobody else would ever free it. */
+void space_engine_give_back(struct space_engine *engine, uint64_t address, uint64_t now_us);
 
 /* Its client is gone: it ends without `ended`. What was done of it stays. */
 void space_engine_give_up(struct space_engine *engine, struct space_op *op);

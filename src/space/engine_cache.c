@@ -239,14 +239,16 @@ static uint32_t count_leaving(const struct space_engine *engine, uint64_t block)
 }
 
 /* Frames of that block's set that others wait for in vain: held here, or kept for a home that is
- * gone. */
+ * gone, or for a node that may have later bytes. */
 static uint32_t count_lasting(const struct space_engine *engine, uint64_t block)
 {
     uint32_t first = set_of(engine, block), count = 0;
 
     for (uint32_t frame = first; frame < first + SPACE_WAYS; frame++) {
-        count += engine->lines[frame].holds != 0 ||
-                 (is_of_gone(engine, frame) && !is_left_over(engine, frame));
+        const struct space_line *line = &engine->lines[frame];
+
+        count += line->holds != 0 ||
+                 ((line->is_away || is_of_gone(engine, frame)) && !is_left_over(engine, frame));
     }
     return count;
 }
@@ -564,9 +566,9 @@ enum engine_tried engine_try_cache(struct space_engine *engine, struct space_op 
 bool engine_owns_cached(struct space_engine *engine, struct space_owned *owned)
 {
     uint32_t frame = space_frames_find(&engine->frames, owned->block);
-    const struct space_line *line = &engine->lines[frame];
 
-    if (frame == SPACE_NO_FRAME || line->state != SPACE_CACHE_DIRTY || line->holds != 0) {
+    if (frame == SPACE_NO_FRAME || engine->lines[frame].state != SPACE_CACHE_DIRTY ||
+        engine->lines[frame].holds != 0) {
         return false;
     }
     owned->word = space_frames_word(&engine->frames, frame);

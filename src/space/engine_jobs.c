@@ -324,13 +324,27 @@ void engine_job_message(struct space_engine *engine, uint8_t seat, const struct 
     }
 }
 
-/* Its client gave it up: nobody will ever free what it was given. */
-static void give_back(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
+/* Nobody waits for its end. */
+static void free_far(struct space_engine *engine, uint8_t seat, uint64_t address)
 {
-    struct space_wire again = {.kind = SPACE_WIRE_FREE, .address = wire->address};
+    struct space_wire wire = {.kind = SPACE_WIRE_FREE, .address = address};
 
-    if (wire->event == SPACE_WIRE_ALLOC && (int64_t)wire->operands[0] == NIGH_OK) {
-        engine_say_alone(engine, seat, &again, 0);
+    engine_say_alone(engine, seat, &wire, 0);
+}
+
+void space_engine_give_back(struct space_engine *engine, uint64_t address, uint64_t now_us)
+{
+    struct engine_job asked = {.kind = SPACE_OP_FREE, .seat = engine->config.self};
+    uint8_t home = (uint8_t)space_address_seat(address);
+
+    engine->now_us = now_us;
+    if (engine->has_ended) {
+        return;
+    }
+    if (home == engine->config.self) {
+        (void)begin(engine, &asked, address, 0);
+    } else if (engine->seats[home].is_met) {
+        free_far(engine, home, address);
     }
 }
 
@@ -355,5 +369,7 @@ void engine_job_answer(struct space_engine *engine, uint8_t seat, const struct s
             return;
         }
     }
-    give_back(engine, seat, wire);
+    if (status == NIGH_OK && wire->event == SPACE_WIRE_ALLOC) {
+        free_far(engine, seat, wire->address); /* its client gave it up */
+    }
 }

@@ -120,7 +120,8 @@ static void recover_home(struct space_engine *engine, const struct space_log_sta
 /*
  * A term is durable before anybody is told of it. So who was a member when one was open that the
  * log has, and knows a later one than all of these, was told of it by this home when it had
- * another log: what this one has of blocks was written since, and was given to others.
+ * another log: what this one has of blocks was written since, and was given to others. Once this
+ * life has begun all of those are members of its own terms, and who says so lies.
  */
 bool engine_is_log_old(const struct space_engine *engine, uint8_t seat, uint32_t known)
 {

@@ -96,7 +96,11 @@ static void meet(struct space_engine *engine, uint8_t number, const struct space
     struct engine_seat *seat = &engine->seats[number];
 
     if (engine_is_log_old(engine, number, wire->term)) {
-        engine_log_fail(engine, NIGH_CORRUPT);
+        if (engine->has_begun) {
+            engine_refuse(engine, number); /* it was told of terms by this life alone */
+        } else {
+            engine_log_fail(engine, NIGH_CORRUPT);
+        }
         return;
     }
     if (seat->life != wire->operands[0]) {
@@ -125,6 +129,9 @@ static void hear_hello(struct space_engine *engine, uint8_t number, const struct
     }
     if (is_new) {
         meet(engine, number, wire);
+        if (!seat->is_met) {
+            return;
+        }
     } else {
         hear_links(engine, number, wire->operands[1]);
     }

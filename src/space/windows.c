@@ -972,33 +972,44 @@ static bool carry_at_once(struct window *window, struct row *row, const struct s
     return true;
 }
 
-/* Writes of what is here to be written, one behind the other, until one is something else: *left of
- * them at most. The client is told now and then, so that it has room, and before anything else is
- * done. */
-static void carry_row(struct window *window, uint32_t *left)
+/* What is left of a window's turn: others want theirs. */
+struct share {
+    uint32_t writes; /* of rows */
+    uint64_t end;    /* bytes of its ring: as many as that has, however often it is filled */
+};
+
+static bool has_more(const struct window *window, const struct share *share)
+{
+    return share->writes > 0 && window->consumer.taken < share->end;
+}
+
+/* Writes of what is here to be written, one behind the other, until one is something else, or no
+ * more are the window's in this turn. The client is told now and then, so that it has room, and
+ * before anything else is done. */
+static void carry_row(struct window *window, struct share *share)
 {
     struct space_consumer *consumer = &window->consumer;
     struct row row = {0};
     struct space_write write;
 
-    while (*left > 0 && space_consumer_peek(consumer, &write) &&
+    while (has_more(window, share) && space_consumer_peek(consumer, &write) &&
            carry_at_once(window, &row, &write)) {
         space_consumer_pass(consumer, &write);
-        if (--*left % LIMIT_SPACE_RECORDS == 0) {
+        if (--share->writes % LIMIT_SPACE_RECORDS == 0) {
             space_consumer_tell(consumer);
         }
     }
     space_consumer_tell(consumer);
 }
 
-/* What nothing is before begins as it is taken. A bounded number, as of writes of rows: other
- * windows want their turn. */
+/* What nothing is before begins as it is taken. A bounded number, as of writes of rows. */
 static void take_some(struct window *window, uint64_t now_us)
 {
-    uint32_t left = LIMIT_SPACE_ROW;
+    struct share share = {LIMIT_SPACE_ROW, window->consumer.taken + LIMIT_SPACE_RING_BYTES};
 
-    carry_row(window, &left);
-    for (uint32_t n = 0; n < LIMIT_SPACE_RECORDS && left > 0; n++, carry_row(window, &left)) {
+    carry_row(window, &share);
+    for (uint32_t n = 0; n < LIMIT_SPACE_RECORDS && has_more(window, &share);
+         n++, carry_row(window, &share)) {
         struct record *record = take(window, now_us);
 
         if (record == NULL) {
@@ -1147,6 +1158,20 @@ uint64_t space_windows_deadline(const struct space_windows *windows)
 
 /* ---- ends of others ------------------------------------------------------- */
 
+/* What was allocated is not told of any more. engine NULL: in all spaces. */
+static void give_back(struct window *window, const struct space_engine *engine, uint64_t now_us)
+{
+    LIST_FOREACH(node, &window->kept)
+    {
+        const struct record *record = container_of(node, struct record, node);
+
+        if (record->record.kind == SPACE_RECORD_ALLOC &&
+            (engine == NULL || record->engine == engine)) {
+            space_engine_give_back(record->engine, record->op.value, now_us);
+        }
+    }
+}
+
 void space_windows_remove(struct space_windows *windows, uint32_t number, uint64_t now_us)
 {
     struct window *window = windows->windows[number];
@@ -1159,6 +1184,7 @@ void space_windows_remove(struct space_windows *windows, uint32_t number, uint64
             space_engine_give_up(record->engine, &record->op);
         }
     }
+    give_back(window, NULL, now_us);
     for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS; n++) {
         if (window->holds[n].engine != NULL) {
             let_go(window, &window->holds[n], now_us);
@@ -1195,6 +1221,7 @@ static void leave_space(struct window *window, struct space_engine *engine, nigh
                         uint64_t now_us)
 {
     leave_records(&window->order, engine, why);
+    give_back(window, engine, now_us);
     leave_records(&window->kept, engine, why);
     for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS; n++) {
         if (window->holds[n].engine == engine) {

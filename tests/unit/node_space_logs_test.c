@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a node keeps beside its spaces' logs: which are deleted, in order, and nothing that is
- * damaged. */
+ * damaged; and what a start makes of all that lies there. */
 #include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "node/lane_spaces.h"
 #include "node/space_log_folder.h"
 #include "support/support.h"
 
 #define FILE_BYTES 2072
+#define SPACES     12u
+#define ROUNDS     2u
 
 static int fd;
+static struct session_node_page page;
 
 static int set_up(void **state)
 {
@@ -90,6 +96,89 @@ static void what_cannot_be_written_is_as_it_was(void **state)
     claim(0, 0);
 }
 
+/* ---- a start -------------------------------------------------------------- */
+
+/* The lane of a node that is alone: how many spaces it knows. It is stopped when all is done that
+ * it has asked for. */
+static uint64_t start(void)
+{
+    const struct space_log_folder folder = {.fd = fd};
+    const struct lane_config config = {.lanes = 1,
+                                       .max_sessions = 1,
+                                       .page = &page,
+                                       .space_memory_bytes = UINT64_C(1) << 20,
+                                       .space_logs = &folder,
+                                       .store = {.incarnation = 1}};
+    nigh_node_stats stats = {0};
+    struct lane *lane;
+
+    memset(&page, 0, sizeof(page));
+    assert_int_equal(lane_create(&config, &lane), NIGH_OK);
+    lane_spaces_count(lane, &stats);
+    lane_destroy(lane);
+    return stats.spaces;
+}
+
+static void make_directory(uint64_t birth)
+{
+    struct space_info info = {.birth = birth,
+                              .home_bytes = 8192,
+                              .cache_bytes = 8192,
+                              .block_bytes = 512,
+                              .durability = SPACE_DURABLE_SYNC};
+    int space_fd;
+
+    info.name_bytes = (uint32_t)snprintf(info.name, sizeof(info.name), "s%u", (unsigned)birth);
+    info.id = space_name_id(info.name, info.name_bytes);
+    assert_int_equal(space_log_folder_make(fd, &info, &space_fd), NIGH_OK);
+    close(space_fd);
+}
+
+/* What is on its way out moves the others up in the listing: each of them is found all the same. */
+static void what_is_removed_hides_no_other(void **state)
+{
+    (void)state;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        struct space_info info;
+        uint32_t cursor = 0;
+
+        for (uint64_t birth = 1; birth <= SPACES; birth++) {
+            make_directory(birth);
+        }
+        for (uint32_t n = 0; n < 3; n++) {
+            assert_true(space_log_folder_next(fd, &cursor, &info));
+            space_log_folder_bury(fd, info.birth);
+        }
+        assert_int_equal(start(), SPACES - 3);
+        assert_int_equal(start(), SPACES - 3);
+        for (uint64_t birth = 1; birth <= SPACES; birth++) {
+            space_log_folder_remove(fd, birth);
+        }
+        assert_int_equal(unlinkat(fd, "deleted", 0), 0);
+    }
+}
+
+/* A node that is killed as it removes a log has left some of it, which says no more what it is. */
+static void what_is_left_of_what_was_deleted_goes(void **state)
+{
+    int space_fd, file_fd;
+
+    (void)state;
+    make_directory(7);
+    space_fd = openat(fd, "0000000000000007", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(space_fd >= 0);
+    file_fd = openat(space_fd, "log.0", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    assert_true(file_fd >= 0);
+    close(file_fd);
+    assert_int_equal(unlinkat(space_fd, "space", 0), 0);
+    close(space_fd);
+    assert_int_equal(start(), 0);
+    assert_true(space_log_folder_has(fd, 7)); /* nobody knows that it was deleted */
+    space_log_folder_bury(fd, 7);
+    assert_int_equal(start(), 0);
+    assert_false(space_log_folder_has(fd, 7));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -97,6 +186,8 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_is_damaged_is_none, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be_written_is_as_it_was, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_removed_hides_no_other, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_is_left_of_what_was_deleted_goes, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Spaces as sessions may ask for them (node/lane_space_sessions.c), of a lane that is alone: what
  * is wrong is refused, numbers are their session's and of what they were made for, who has no right
- * sees nothing, and a session leaves nothing; and what becomes of messages that no link takes. */
+ * sees nothing, and a session leaves nothing; what becomes of messages that no link takes, and of a
+ * space whose log cannot be used. */
 #include "support/support.h"
 
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/fd.h"
 #include "memory/session_space.h"
 #include "node/lane_spaces.h"
+#include "node/space_log_folder.h"
 #include "node_echo_store.h"
 #include "space/engine_internal.h"
 
@@ -26,15 +30,17 @@ static struct lane *lane;
 static struct lane_seat seats[SLOTS];
 static _Alignas(8) uint8_t memory[LIMIT_CALL_BYTES];
 static uint64_t now_us = 1000;
+static struct space_log_folder logs; /* fd -1: it keeps none */
 
 /* Slots 0 and 1 are one user's, 2 one of the same group, 3 a stranger. */
-static int set_up(void **state)
+static int begin(void **state)
 {
     static const uint32_t uids[SLOTS] = {70, 70, 71, 72}, gids[SLOTS] = {7, 7, 7, 8};
     struct lane_config config = {.lanes = 1,
                                  .max_sessions = SLOTS,
                                  .page = &page,
                                  .space_memory_bytes = MOST,
+                                 .space_logs = logs.fd < 0 ? NULL : &logs,
                                  .store = {.incarnation = 1}};
 
     (void)state;
@@ -57,10 +63,43 @@ static int set_up(void **state)
     return 0;
 }
 
+static int set_up(void **state)
+{
+    logs.fd = -1;
+    return begin(state);
+}
+
+/* ... of a node that has a log of three quarters of its memory, which is not to be used. */
+static int set_up_with_logs(void **state)
+{
+    struct space_info info = {.birth = 7,
+                              .home_bytes = MOST / 2,
+                              .cache_bytes = MOST / 8,
+                              .block_bytes = 512,
+                              .durability = SPACE_DURABLE_SYNC,
+                              .uid = 70,
+                              .gid = 7,
+                              .name = "old",
+                              .name_bytes = 3};
+    char path[256];
+    int space_fd;
+
+    info.id = space_name_id(info.name, info.name_bytes);
+    support_path(path, sizeof(path), "logs");
+    (void)mkdir(path, 0700);
+    logs.fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(logs.fd >= 0);
+    assert_int_equal(space_log_folder_make(logs.fd, &info, &space_fd), NIGH_OK);
+    assert_int_equal(space_log_folder_refuse(space_fd), NIGH_OK);
+    close(space_fd);
+    return begin(state);
+}
+
 static int tear_down(void **state)
 {
     (void)state;
     lane_destroy(lane);
+    fd_close(&logs.fd);
     for (uint32_t slot = 0; slot < SLOTS; slot++) {
         munmap(seats[slot].memory, session_memory_bytes(1));
     }
@@ -342,6 +381,31 @@ static void a_session_has_so_many_windows_and_leaves_none(void **state)
     assert_int_equal(look_for_file(0, numbers[5]), NIGH_NOT_FOUND);
 }
 
+/* ---- logs ----------------------------------------------------------------- */
+
+static uint64_t memory_used(void)
+{
+    nigh_node_stats stats = {0};
+
+    (void)lane_turn(lane, ++now_us);
+    lane_spaces_count(lane, &stats);
+    return stats.space_memory_bytes;
+}
+
+/* A space whose log cannot be used takes no memory from others. */
+static void what_takes_no_part_takes_no_memory(void **state)
+{
+    struct session_space_make like = {.home_bytes = MOST / 2, .cache_bytes = MOST / 8};
+
+    (void)state;
+    assert_int_equal(ask_of(0, SESSION_SPACE_OPEN, "old", SESSION_SPACE_READ).status, NIGH_CORRUPT);
+    assert_true(SUPPORT_WAIT(memory_used() == 0, WAIT_MS));
+    assert_int_equal(make(0, &like, "new", 3), NIGH_OK);
+    assert_int_equal(ask_of(0, SESSION_SPACE_OPEN, "old", SESSION_SPACE_READ).status, NIGH_CORRUPT);
+    assert_int_equal(ask_of(0, SESSION_SPACE_DELETE, "old", 0).status, NIGH_OK);
+    assert_int_equal(create(0, "old", 0, 0), NIGH_OK);
+}
+
 /* ---- links ---------------------------------------------------------------- */
 
 /* Of a link that is to be broken, or is not there, a message stays the engine's, which ends it with
@@ -375,6 +439,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_has_no_right_does_not_see, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_number_is_of_what_it_was_made_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_session_has_so_many_windows_and_leaves_none, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_takes_no_part_takes_no_memory, set_up_with_logs,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_no_link_takes_stays_the_engines, set_up, tear_down),
     };

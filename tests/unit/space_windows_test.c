@@ -10,8 +10,9 @@
 #include "space/log.h"
 #include "space/windows.h"
 
-#define BYTES  64u
-#define NUMBER 3u /* what sessions call the space */
+#define BYTES        64u
+#define NUMBER       3u /* what sessions call the space, */
+#define OTHER_NUMBER 5u /* and whose client says more as it is looked for */
 
 static struct space_engine *engine;
 static struct space_windows *windows;
@@ -40,6 +41,22 @@ static void no_cut(void *context, uint8_t seat, nigh_status why)
     (void)why;
 }
 
+static bool refills; /* as it is looked for */
+
+/* Whole blocks, by both of its numbers by turns. */
+static void fill_ring(void)
+{
+    static const uint64_t bytes[BYTES / 8];
+    struct space_mapped other = mapped;
+    uint64_t ticket;
+
+    other.number = OTHER_NUMBER;
+    do {
+        (void)space_producer_look(&producers[0]);
+        other.number ^= NUMBER ^ OTHER_NUMBER;
+    } while (space_producer_write(&producers[0], &other, block, bytes, BYTES, &ticket));
+}
+
 static struct space_engine *find(void *context, uint32_t session, uint32_t space, bool *writes,
                                  nigh_status *why)
 {
@@ -47,7 +64,10 @@ static struct space_engine *find(void *context, uint32_t session, uint32_t space
     (void)context;
     (void)session;
     *writes = may_write;
-    return space == NUMBER && is_open ? engine : NULL;
+    if (refills) {
+        fill_ring();
+    }
+    return (space == NUMBER || (refills && space == OTHER_NUMBER)) && is_open ? engine : NULL;
 }
 
 static bool is_current(void *context)
@@ -331,6 +351,25 @@ static void a_row_of_writes_is_carried_out_in_parts(void **state)
     end();
 }
 
+/* Nor by bytes: a client that says more all the while is heard for no more than its ring has. */
+static void a_row_is_no_longer_than_a_ring(void **state)
+{
+    uint64_t before;
+
+    (void)state;
+    begin();
+    before = shared_load_acquire(&memories[0].head.value);
+    refills = true;
+    fill_ring();
+    assert_true(space_windows_turn(windows, now_us));
+    refills = false;
+    assert_in_range(shared_load_acquire(&memories[0].head.value) - before,
+                    LIMIT_SPACE_RING_BYTES - 2 * BYTES, LIMIT_SPACE_RING_BYTES + 2 * BYTES);
+    assert_true(producers[0].tail - before > LIMIT_SPACE_RING_BYTES + 2 * BYTES);
+    turn();
+    end();
+}
+
 /* Nor what comes to nothing, or is not a row. */
 static void a_row_that_fails_is_carried_out_in_parts(void **state)
 {
@@ -534,6 +573,42 @@ static void what_was_done_and_left_is_told_so(void **state)
     end();
 }
 
+static uint64_t blocks_used(void)
+{
+    struct space_engine_stats stats;
+
+    space_engine_stats(engine, &stats);
+    return stats.home_used;
+}
+
+/* What was allocated without a lease, for one that is gone before it hears where, is free again. */
+static void what_nobody_was_told_of_is_free_again(void **state)
+{
+    uint64_t value = 0, before;
+
+    (void)state;
+    for (uint32_t is_removed = 0; is_removed < 2; is_removed++) {
+        begin();
+        before = blocks_used();
+        has_lease = false;
+        ask(1, SPACE_RECORD_ALLOC, 0, UINT64_MAX);
+        assert_false(is_answered(1));
+        assert_int_equal(blocks_used(), before + 1);
+        if (is_removed != 0) {
+            space_windows_remove(windows, numbers[1], now_us);
+            memset(&memories[1], 0, sizeof(memories[1]));
+            assert_int_equal(space_windows_add(windows, 11, &memories[1], &numbers[1]), NIGH_OK);
+        } else {
+            space_windows_let_go(windows, 11, engine, NIGH_CLOSED, now_us);
+        }
+        has_lease = true;
+        turn();
+        assert_true(is_removed != 0 || answer(1, &value) == NIGH_CLOSED);
+        assert_int_equal(blocks_used(), before);
+        end();
+    }
+}
+
 /* A flush is for all that a thread wrote, also to a space that its client has closed since. */
 static void what_was_written_before_a_close_is_flushed(void **state)
 {
@@ -589,6 +664,7 @@ int main(void)
         cmocka_unit_test(who_says_what_cannot_be_is_ended),
         cmocka_unit_test(what_is_held_back_has_its_time_too),
         cmocka_unit_test(a_row_of_writes_is_carried_out_in_parts),
+        cmocka_unit_test(a_row_is_no_longer_than_a_ring),
         cmocka_unit_test(a_row_that_fails_is_carried_out_in_parts),
         cmocka_unit_test(a_row_waits_for_who_holds_a_block),
         cmocka_unit_test(a_row_is_of_what_each_write_says),
@@ -596,6 +672,7 @@ int main(void)
         cmocka_unit_test(what_was_read_without_a_lease_is_read_again),
         cmocka_unit_test(what_was_done_without_a_lease_is_told_with_one),
         cmocka_unit_test(what_was_done_and_left_is_told_so),
+        cmocka_unit_test(what_nobody_was_told_of_is_free_again),
         cmocka_unit_test(what_was_written_before_a_close_is_flushed),
         cmocka_unit_test(a_read_under_a_kept_lock_waits_for_the_log),
     };
