@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The tables of spaces: each is whole, and docs/spaces.md has them as they are. Says what the page
- * should have with NIGH_PRINT=1.
+ * The tables of spaces: each is whole, and docs/spaces.md has them as they are, and diagrams of
+ * them. Says what the page should have with NIGH_PRINT=1.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,6 +115,38 @@ static void write_tables(const struct side *side)
     }
 }
 
+/* An arrow for each two states, with all events that lead from one to the other. */
+static void write_arrow(const struct side *side, uint8_t from, uint8_t to)
+{
+    bool is_first = true;
+
+    for (uint8_t e = 0; e < side->events; e++) {
+        const struct space_row *row = side->row(from, e);
+
+        if (row == NULL || from == to || (row->becomes & 1u << to) == 0) {
+            continue;
+        }
+        if (is_first) {
+            write_made("    %s --> %s: ", side->state_name(from), side->state_name(to));
+        }
+        write_made("%s%s", is_first ? "" : ", ", side->event_name(e));
+        is_first = false;
+    }
+    write_made("%s", is_first ? "" : "\n");
+}
+
+static void write_diagram(const struct side *side)
+{
+    made_bytes = 0;
+    write_made("```mermaid\nstateDiagram-v2\n");
+    for (uint8_t from = 0; from < side->states; from++) {
+        for (uint8_t to = 0; to < side->states; to++) {
+            write_arrow(side, from, to);
+        }
+    }
+    write_made("```\n");
+}
+
 static int read_page(void **state)
 {
     const char *root = getenv("NIGH_SOURCE");
@@ -143,16 +175,16 @@ static int free_page(void **state)
     return 0;
 }
 
-static void claim_page_has(const struct side *side)
+/* What was made. */
+static void claim_page_has(const struct side *side, const char *what)
 {
     char mark[64];
     const char *at, *end;
 
-    write_tables(side);
+    snprintf(mark, sizeof(mark), "<!-- %s: %s -->\n\n", what, side->mark);
     if (getenv("NIGH_PRINT") != NULL) {
-        printf("<!-- table: %s -->\n\n%s\n<!-- end -->\n", side->mark, made);
+        printf("%s%s\n<!-- end -->\n", mark, made);
     }
-    snprintf(mark, sizeof(mark), "<!-- table: %s -->\n\n", side->mark);
     at = strstr(page, mark);
     assert_non_null(at);
     at += strlen(mark);
@@ -165,13 +197,24 @@ static void claim_page_has(const struct side *side)
 static void the_page_has_the_table_of_caches(void **state)
 {
     (void)state;
-    claim_page_has(&cache_side);
+    write_tables(&cache_side);
+    claim_page_has(&cache_side, "table");
 }
 
 static void the_page_has_the_table_of_homes(void **state)
 {
     (void)state;
-    claim_page_has(&home_side);
+    write_tables(&home_side);
+    claim_page_has(&home_side, "table");
+}
+
+static void the_page_has_their_diagrams(void **state)
+{
+    (void)state;
+    write_diagram(&cache_side);
+    claim_page_has(&cache_side, "diagram");
+    write_diagram(&home_side);
+    claim_page_has(&home_side, "diagram");
 }
 
 static void claim_is_whole(const struct side *side)
@@ -220,6 +263,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_page_has_the_table_of_caches),
         cmocka_unit_test(the_page_has_the_table_of_homes),
+        cmocka_unit_test(the_page_has_their_diagrams),
         cmocka_unit_test(every_state_is_entered_and_left_and_every_event_taken),
     };
 
