@@ -275,10 +275,12 @@ bool home_give_way(struct region_home *home)
     return true;
 }
 
+/* Also where all have been started again since, and no view has come between: then nobody is left
+ * that would tell a next home of it. */
 bool home_plan_losses(struct region_home *home)
 {
     struct region_descriptor *now = home->config.now;
-    bool has_losses = home->has_losses && !region_descriptor_is_none(now);
+    bool has_losses = home->has_losses && !region_descriptor_is_none(now), is_left = false;
 
     for (uint32_t n = 0; n < now->chunk_count; n++) {
         struct region_chunk *chunk = &now->chunks[n];
@@ -287,10 +289,15 @@ bool home_plan_losses(struct region_home *home)
             region_chunk_lose(chunk);
             has_losses = true;
         }
+        is_left = is_left || chunk->node != REGION_NOBODY;
     }
     home->has_losses = false;
     if (has_losses) {
         home_begin_change(home, NULL);
+        if (!is_left) { /* with its last chunk a region is gone */
+            home->config.next->flags |= REGION_FREED;
+            home->config.next->chunk_count = 0;
+        }
         set_going(home, REGION_ROUND_COMMIT);
     }
     return has_losses;

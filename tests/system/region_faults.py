@@ -13,7 +13,7 @@ from raw_session import wait_for  # noqa: E402
 from cluster_views import Voters  # noqa: E402
 
 CHUNK = 64 << 10
-OK, EXISTS = 0, 9
+OK, NOT_FOUND, EXISTS = 0, 3, 9
 
 
 def agreed(cluster, rank, *arguments, **more):
@@ -91,6 +91,24 @@ def test_a_node_takes_its_own_chunks():
     wait_for(lambda: cluster.agrees(), 30)
     make(cluster, 1, "spread", data[::-1], "--spread")
     assert read(cluster, 0, "spread").stdout == data[::-1]
+    cluster.close()
+
+
+def test_what_was_at_a_node_that_begins_again_is_gone():
+    """At once, so that no view comes without it; whoever is the home."""
+    cluster = Voters(3)
+    wait_for(cluster.agrees, 20)
+    names = [f"gone {n}" for n in range(12)]
+    for name in names:
+        make(cluster, 0, name, b"bytes", "--on", "1")
+    assert sum(homes(cluster, rank) for rank in (0, 2)) > 0
+    cluster.kill(1)
+    cluster.back(1)
+    wait_for(cluster.agrees, 30)
+    for name in names:
+        wait_for(lambda name=name: agreed(cluster, 0, "stat", name).returncode == NOT_FOUND, 20)
+        make(cluster, 2, name, b"others")
+        assert read(cluster, 0, name).stdout == b"others"
     cluster.close()
 
 

@@ -873,6 +873,32 @@ static void who_comes_back_is_settled(void **state)
     assert_int_equal(region_fixture_at(&world.now)->chunks[1].node, REGION_NOBODY);
 }
 
+/* Who is there again at once has nothing of it, and no view comes in which nobody would tell of it.
+ */
+static void with_its_last_chunk_a_region_is_gone(void **state)
+{
+    struct region_ask create = create_ask(2);
+
+    (void)state;
+    make_region();
+    region_home_dead(&world.home, 2);
+    does(REGION_COMMIT, 1, 1);
+    hear(REGION_CHANGED, MAPPER);
+    region_home_alive(&world.home, 2);
+    region_home_dead(&world.home, 1);
+    region_home_alive(&world.home, 1);
+    hear(REGION_CHANGED, MAPPER);
+    take(&(struct region_message){.kind = REGION_MAP, .peer = MAPPER});
+    assert_int_equal(hear(REGION_MAPPED, MAPPER).status, NIGH_NOT_FOUND);
+    assert_int_equal(world.said_count, 0);
+    assert_true(region_home_is_idle(&world.home));
+    region_home_ask(&world.home, &create);
+    both_do(REGION_PREPARE, 3);
+    both_do(REGION_COMMIT, 3);
+    both_do(REGION_THAW, 3);
+    assert_answered(&create, NIGH_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -904,6 +930,7 @@ int main(void)
         cmocka_unit_test(a_move_from_who_lends_nothing_is_given_up),
         cmocka_unit_test(what_nobody_committed_is_settled_as_nothing),
         cmocka_unit_test(who_comes_back_is_settled),
+        cmocka_unit_test(with_its_last_chunk_a_region_is_gone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1891,7 +1891,7 @@ static void handles_go_with_the_incarnation(void **state)
     assert_int_equal(world.ops[0].post_count, 0);
     come_to_rest();
     assert_false(world.ops[0].is_used);
-    assert_int_equal(world.answer, NIGH_PEER_LOST);
+    assert_int_equal(world.answer, NIGH_NOT_FOUND);
     end_two();
 }
 
@@ -1927,7 +1927,7 @@ static void handles_go_with_an_incarnation_of_any_number(void **state)
     assert_int_equal(world.ops[0].post_count, 0);
     come_to_rest();
     assert_false(world.ops[0].is_used);
-    assert_int_equal(world.answer, NIGH_PEER_LOST);
+    assert_int_equal(world.answer, NIGH_NOT_FOUND);
     end_two();
 }
 
