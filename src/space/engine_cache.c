@@ -514,9 +514,9 @@ enum engine_tried engine_try_cache(struct space_engine *engine, struct space_op 
 bool engine_owns_cached(struct space_engine *engine, struct space_owned *owned)
 {
     uint32_t frame = space_frames_find(&engine->frames, owned->block);
-    const struct space_line *line = &engine->lines[frame];
 
-    if (frame == SPACE_NO_FRAME || line->state != SPACE_CACHE_DIRTY || line->holds != 0) {
+    if (frame == SPACE_NO_FRAME || engine->lines[frame].state != SPACE_CACHE_DIRTY ||
+        engine->lines[frame].holds != 0) {
         return false;
     }
     owned->word = space_frames_word(&engine->frames, frame);

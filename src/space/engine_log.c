@@ -400,7 +400,8 @@ nigh_status engine_log_write(struct space_engine *engine, const struct engine_by
         mark->last = mark->write = number;
         hide_fresh(engine, at, number);
     }
-    return engine->log.status;
+    /* Whatever became of the log, clients are told the same. */
+    return engine->log.status == NIGH_OK ? NIGH_OK : NIGH_DISK;
 }
 
 /* ---- images --------------------------------------------------------------- */
