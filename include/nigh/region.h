@@ -96,8 +96,9 @@ typedef struct nigh_region_spec {
  * --ranks: where it is not said, twice as many as its list names, and at least 8); NIGH_LIMIT: more
  * than NIGH_REGION_CHUNKS, or regions of a node; NIGH_OUT_OF_MEMORY: a node has not so much left of
  * its --region-memory; NIGH_PEER_LOST: a node that was to have some is not there, or nobody has
- * that rank now; NIGH_NO_QUORUM; NIGH_BUSY: the members have just changed, and the region may be
- * there or not; NIGH_TIMEOUT: likewise; NIGH_DENIED: the client was opened read-only;
+ * that rank now; NIGH_NO_QUORUM, at once: the node is cut off from most, or has just begun, and was
+ * not taken in yet; NIGH_BUSY: the members have just changed, and the region may be there or not;
+ * NIGH_TIMEOUT: likewise; NIGH_DENIED: the client was opened read-only;
  * NIGH_NOT_FOUND: another has freed it already, or NEAR: there is no such region; NIGH_UNSUPPORTED:
  * an older node, or one of a cluster that keeps no state.
  */
