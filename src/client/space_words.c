@@ -114,8 +114,21 @@ static bool take_kept(nigh_space *space, struct client_window *window, uint64_t 
     return false;
 }
 
+/* When a call gives up: known once it has to wait, as most that lock what is kept do not. */
+struct patience {
+    uint64_t timeout_us, deadline_us; /* deadline_us: 0: not known yet */
+};
+
+static uint64_t deadline_of(struct patience *patience)
+{
+    if (patience->deadline_us == 0) {
+        patience->deadline_us = op_deadline_us(patience->timeout_us);
+    }
+    return patience->deadline_us;
+}
+
 static nigh_status ask_for_lock(nigh_space *space, struct client_window *window,
-                                const struct space_question *question, uint64_t deadline_us,
+                                const struct space_question *question, struct patience *patience,
                                 uint32_t *kept)
 {
     uint64_t block = space_block_of(&space->mapped.cache, question->address), value = 0;
@@ -126,7 +139,7 @@ static nigh_status ask_for_lock(nigh_space *space, struct client_window *window,
     if (take_kept(space, window, block, is_alone, kept)) {
         return NIGH_OK;
     }
-    status = window_ask(space, window, question, deadline_us, &value, NULL);
+    status = window_ask(space, window, question, deadline_of(patience), &value, NULL);
     if (status == NIGH_OK) {
         /* Noted in any case: a lock that was let go here, unheard, has its word no more. */
         *kept = space_producer_note_lock(&window->producer, &space->mapped, block, is_alone, value);
@@ -139,7 +152,7 @@ static nigh_status ask_for_lock(nigh_space *space, struct client_window *window,
 
 /* Lets go of one. Whose place it had has another then, or none. */
 static nigh_status let_go(nigh_space *space, struct client_window *window, struct space_hold *hold,
-                          uint64_t deadline_us)
+                          struct patience *patience)
 {
     nigh_status status = NIGH_OK;
 
@@ -147,7 +160,7 @@ static nigh_status let_go(nigh_space *space, struct client_window *window, struc
         !space_producer_is_of(&window->producer, hold->kept, hold->space, hold->block) ||
         !space_producer_keep(&window->producer, hold->kept)) {
         hold->kept = SPACE_NO_KEPT;
-        status = window_say(space, window, SPACE_RECORD_UNLOCK, hold->block, deadline_us);
+        status = window_say(space, window, SPACE_RECORD_UNLOCK, hold->block, deadline_of(patience));
     }
     if (status == NIGH_OK) {
         *hold = window->holds[--window->hold_count];
@@ -190,13 +203,14 @@ static bool is_within(const struct space_hold *hold, const nigh_space *space,
 
 /* Lets go of what the thread holds of a range. */
 static nigh_status let_go_of(nigh_space *space, struct client_window *window,
-                             const struct range *range, uint64_t deadline_us)
+                             const struct range *range, uint64_t timeout_us)
 {
+    struct patience patience = {.timeout_us = timeout_us};
     nigh_status status = NIGH_OK;
 
     for (uint32_t n = window->hold_count; n-- > 0 && status == NIGH_OK;) {
         if (is_within(&window->holds[n], space, range)) {
-            status = let_go(space, window, &window->holds[n], deadline_us);
+            status = let_go(space, window, &window->holds[n], &patience);
         }
     }
     return status;
@@ -236,16 +250,18 @@ static nigh_status check_room(nigh_space *space, struct client_window *window,
 
 static nigh_status lock_all(nigh_space *space, struct client_window *window,
                             const struct range *range, enum space_record_kind kind,
-                            uint64_t deadline_us)
+                            uint64_t timeout_us)
 {
+    struct patience patience = {.timeout_us = timeout_us};
+
     for (uint64_t block = range->first; block <= range->last; block += range->size) {
         struct space_hold hold = {.block = block, .space = space->mapped.number};
         struct space_question question = {.kind = kind, .address = max_u64(block, range->begin)};
-        nigh_status status = ask_for_lock(space, window, &question, deadline_us, &hold.kept);
+        nigh_status status = ask_for_lock(space, window, &question, &patience, &hold.kept);
 
         if (status != NIGH_OK) {
             /* There is room to say so: a lock had waited for all that was said before it. */
-            (void)let_go_of(space, window, range, op_deadline_us(LIMIT_NODE_GRACE_US));
+            (void)let_go_of(space, window, range, LIMIT_NODE_GRACE_US);
             return status;
         }
         window->holds[window->hold_count++] = hold;
@@ -256,9 +272,8 @@ static nigh_status lock_all(nigh_space *space, struct client_window *window,
 static nigh_status lock(nigh_space *space, const uint64_t where[2], enum space_record_kind kind,
                         uint32_t access, uint64_t timeout_us, const char *call)
 {
-    uint64_t deadline_us = op_deadline_us(timeout_us);
     struct client_window *window;
-    struct range range;
+    struct range range = {0};
     nigh_status status = space_begin(space, access, timeout_us, call, &window);
 
     if (status == NIGH_OK) {
@@ -267,7 +282,7 @@ static nigh_status lock(nigh_space *space, const uint64_t where[2], enum space_r
     if (status == NIGH_OK) {
         status = check_room(space, window, &range, call);
     }
-    return status == NIGH_OK ? lock_all(space, window, &range, kind, deadline_us) : status;
+    return status == NIGH_OK ? lock_all(space, window, &range, kind, timeout_us) : status;
 }
 
 nigh_status nigh_space_lock_read(nigh_space *space, nigh_space_address address, uint64_t length,
@@ -301,9 +316,8 @@ nigh_status nigh_space_try_lock_write(nigh_space *space, nigh_space_address addr
 nigh_status nigh_space_unlock(nigh_space *space, nigh_space_address address, uint64_t length,
                               uint64_t timeout_us)
 {
-    uint64_t deadline_us = op_deadline_us(timeout_us);
     struct client_window *window;
-    struct range range;
+    struct range range = {0};
     nigh_status status = space_begin(space, 0, timeout_us, "nigh_space_unlock", &window);
 
     if (status == NIGH_OK) {
@@ -314,7 +328,7 @@ nigh_status nigh_space_unlock(nigh_space *space, nigh_space_address address, uin
                            "nigh_space_unlock: this thread does not hold %s",
                            range.first == range.last ? "the block" : "any of the blocks");
     }
-    return status == NIGH_OK ? let_go_of(space, window, &range, deadline_us) : status;
+    return status == NIGH_OK ? let_go_of(space, window, &range, timeout_us) : status;
 }
 
 /* ---- memory --------------------------------------------------------------- */
