@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 
+#define TRY_US       100u /* a lock that is tried */
 #define SPACE_NUMBER 7u
 #define HOME_BLOCKS  32u
 #define ACTORS       (LITMUS_THREADS + 2 * LITMUS_NODES + LITMUS_NODES * LITMUS_NODES)
@@ -237,8 +238,18 @@ static void ask(struct litmus_client *client, enum space_record_kind kind, uint6
                 uint32_t length, uint64_t operand)
 {
     uint64_t operands[2] = {operand, 0};
-    bool has_room = space_producer_ask(&client->producer, kind, &client->mapped, address, length,
-                                       operands, UINT64_MAX);
+    bool has_room =
+        space_producer_ask(&client->producer, kind, &client->mapped, address, length, operands,
+                           kind == SPACE_RECORD_TRY_LOCK_WRITE ? TRY_US : UINT64_MAX);
+
+    NIGH_ASSERT(has_room);
+}
+
+static void ask_swap(struct litmus_client *client, uint64_t address, uint64_t value)
+{
+    const uint64_t operands[2] = {0, value};
+    bool has_room = space_producer_ask(&client->producer, SPACE_RECORD_SWAP, &client->mapped,
+                                       address, 8, operands, UINT64_MAX);
 
     NIGH_ASSERT(has_room);
 }
@@ -271,6 +282,18 @@ static bool read_word(struct litmus_client *client, uint64_t address, uint64_t *
     }
     ask(client, SPACE_RECORD_READ, address, sizeof(*value), 0);
     return false;
+}
+
+/* Whether a lock that was tried was had. */
+static uint64_t tried(struct litmus_world *world, struct litmus_thread *thread)
+{
+    uint64_t value = 0;
+    nigh_status status = space_producer_answer(&thread->client->producer, &value, NULL, 0);
+
+    claim(world, status == NIGH_OK || status == NIGH_BUSY || status == NIGH_TIMEOUT,
+          "a lock cannot be tried");
+    thread->is_without = status != NIGH_OK;
+    return status == NIGH_OK;
 }
 
 /* What an ask was answered with. */
@@ -306,7 +329,11 @@ static bool begin_op(struct litmus_world *world, uint32_t number, const struct l
         return true;
     case LITMUS_WRITE: write_word(client, address, op->value); return true;
     case LITMUS_STORE_FENCE: say(client, SPACE_RECORD_FENCE, 0); return true;
-    case LITMUS_UNLOCK: say(client, SPACE_RECORD_UNLOCK, address); return true;
+    case LITMUS_UNLOCK:
+        if (!thread->is_without) {
+            say(client, SPACE_RECORD_UNLOCK, address);
+        }
+        return true;
     case LITMUS_FENCE: return space_producer_is_empty(&client->producer);
     case LITMUS_TELL: world->told = true; return true;
     case LITMUS_HEAR: see(world, number, world->told); return true;
@@ -320,7 +347,9 @@ static bool begin_op(struct litmus_world *world, uint32_t number, const struct l
     case LITMUS_FLUSH: ask(client, SPACE_RECORD_FLUSH, 0, 0, 0); break;
     case LITMUS_ADD: ask(client, SPACE_RECORD_ADD, address, 8, op->value); break;
     case LITMUS_EXCHANGE: ask(client, SPACE_RECORD_EXCHANGE, address, 8, op->value); break;
+    case LITMUS_SWAP_ZERO: ask_swap(client, address, op->value); break;
     case LITMUS_LOCK_READ: ask(client, SPACE_RECORD_LOCK_READ, address, 0, 0); break;
+    case LITMUS_TRY_LOCK: ask(client, SPACE_RECORD_TRY_LOCK_WRITE, address, 0, 0); break;
     default: ask(client, SPACE_RECORD_LOCK_WRITE, address, 0, 0); break;
     }
     thread->is_asked = true;
@@ -344,7 +373,8 @@ static void thread_event(struct litmus_world *world, uint32_t number)
     if (!thread->is_asked) {
         thread->at += begin_op(world, number, op);
     } else if (space_producer_is_answered(&thread->client->producer)) {
-        uint64_t value = answer_of(world, thread->client, reads);
+        uint64_t value = op->kind == LITMUS_TRY_LOCK ? tried(world, thread)
+                                                     : answer_of(world, thread->client, reads);
 
         thread->is_asked = false;
         thread->at++;

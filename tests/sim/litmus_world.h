@@ -57,8 +57,8 @@ struct litmus_node {
 struct litmus_thread {
     uint32_t node;
     struct litmus_client *client;
-    uint32_t at, read; /* ops done, of which reads */
-    bool is_asked;
+    uint32_t at, read;         /* ops done, of which reads */
+    bool is_asked, is_without; /* the lock that it tried to have */
 };
 
 struct litmus_world {

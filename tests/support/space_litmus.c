@@ -14,7 +14,8 @@
 bool litmus_is_read(uint8_t kind)
 {
     return kind == LITMUS_READ || kind == LITMUS_GET || kind == LITMUS_ADD ||
-           kind == LITMUS_EXCHANGE || kind == LITMUS_HEAR;
+           kind == LITMUS_EXCHANGE || kind == LITMUS_SWAP_ZERO || kind == LITMUS_TRY_LOCK ||
+           kind == LITMUS_HEAR;
 }
 
 static void put_op(struct litmus_program *program, uint32_t thread, struct litmus_op op)

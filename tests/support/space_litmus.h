@@ -32,8 +32,10 @@ enum litmus_kind {
     LITMUS_GET,
     LITMUS_ADD,
     LITMUS_EXCHANGE,
+    LITMUS_SWAP_ZERO, /* a compare-swap, of 0 */
     LITMUS_LOCK_READ,
     LITMUS_LOCK_WRITE,
+    LITMUS_TRY_LOCK, /* to write: 1, or 0, where another has it, or might: then UNLOCK is nothing */
     LITMUS_UNLOCK,
     LITMUS_TELL, /* others, by memory that is no space's */
     LITMUS_HEAR  /* whether somebody told: 1 */

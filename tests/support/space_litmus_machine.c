@@ -218,7 +218,11 @@ static bool change_variable(const struct machine *machine, struct state *state, 
         return false;
     }
     see(machine, state, number, *value);
-    *value = (uint8_t)(op->kind == LITMUS_ADD ? *value + op->value : op->value);
+    if (op->kind == LITMUS_ADD) {
+        *value = (uint8_t)(*value + op->value);
+    } else if (op->kind == LITMUS_EXCHANGE || *value == 0) {
+        *value = op->value;
+    }
     return true;
 }
 
@@ -228,11 +232,14 @@ static bool lock(const struct machine *machine, struct state *state, uint32_t nu
     struct thread *thread = &state->threads[number];
     uint8_t unit = unit_of(machine, op->variable);
 
-    if (thread->count > 0 || is_kept_from(state, number, unit, op->kind == LITMUS_LOCK_WRITE)) {
+    if (thread->count > 0 || is_kept_from(state, number, unit, op->kind != LITMUS_LOCK_READ)) {
         return false;
     }
-    thread->holds = op->kind;
+    thread->holds = op->kind == LITMUS_LOCK_READ ? LITMUS_LOCK_READ : LITMUS_LOCK_WRITE;
     thread->unit = unit;
+    if (op->kind == LITMUS_TRY_LOCK) {
+        see(machine, state, number, 1);
+    }
     return true;
 }
 
@@ -249,13 +256,19 @@ static bool act(const struct machine *machine, struct state *state, uint32_t num
         say(thread, LITMUS_WRITE, op);
         return true;
     case LITMUS_STORE_FENCE: say(thread, LITMUS_STORE_FENCE, op); return true;
-    case LITMUS_UNLOCK: say(thread, LITMUS_UNLOCK, op); return true;
+    case LITMUS_UNLOCK:
+        if (thread->holds != LITMUS_NONE) {
+            say(thread, LITMUS_UNLOCK, op);
+        }
+        return true;
     case LITMUS_READ:
     case LITMUS_GET: return read_variable(machine, state, number, op);
     case LITMUS_FENCE:
     case LITMUS_FLUSH: return thread->count == 0;
     case LITMUS_ADD:
-    case LITMUS_EXCHANGE: return change_variable(machine, state, number, op);
+    case LITMUS_EXCHANGE:
+    case LITMUS_SWAP_ZERO: return change_variable(machine, state, number, op);
+    case LITMUS_TRY_LOCK:
     case LITMUS_LOCK_READ:
     case LITMUS_LOCK_WRITE: return lock(machine, state, number, op);
     case LITMUS_TELL: state->memory[TOLD] = 1; return true;
@@ -306,6 +319,13 @@ static void walk(struct machine *machine, const struct state *from)
         }
         if (thread->at < machine->program->counts[number] &&
             act(machine, &state, number, &machine->program->ops[number][thread->at])) {
+            state.threads[number].at++;
+            visit(machine, &state);
+        }
+        /* What is tried may be refused, whoever has it: its time may be over. It gives 0. */
+        if (thread->at < machine->program->counts[number] && thread->count == 0 &&
+            machine->program->ops[number][thread->at].kind == LITMUS_TRY_LOCK) {
+            state = *from;
             state.threads[number].at++;
             visit(machine, &state);
         }

@@ -44,6 +44,14 @@ enum {
     {                                    \
         LITMUS_EXCHANGE, variable, value \
     }
+#define SWAP_ZERO(variable, value)        \
+    {                                     \
+        LITMUS_SWAP_ZERO, variable, value \
+    }
+#define TRY(variable)                \
+    {                                \
+        LITMUS_TRY_LOCK, variable, 0 \
+    }
 #define LOCK(variable)                 \
     {                                  \
         LITMUS_LOCK_WRITE, variable, 0 \
@@ -174,6 +182,12 @@ const struct litmus_row litmus_rows[] = {
     {"two swaps", "f--", "f--",
      {{SWAP(X, 1)}, {SWAP(X, 2)}},
      {SAW(0, 0, 0), SAW(1, 0, 0)}},
+    {"two compare-swaps", "f--", "f--",
+     {{SWAP_ZERO(X, 1)}, {SWAP_ZERO(X, 2)}},
+     {SAW(0, 0, 0), SAW(1, 0, 0)}},
+    {"MP+compare-swap", "aff", "fff",
+     {{W(X, 1), SWAP_ZERO(Y, 1)}, {R(Y), R(X)}},
+     {SAW(1, 0, 1), SAW(1, 1, 0)}},
     {"write, add", "f--", "f--",
      {{W(X, 4), ADD(X, 1)}, {ADD(X, 2)}},
      {SAW(0, 0, 0)}},
@@ -187,6 +201,12 @@ const struct litmus_row litmus_rows[] = {
     {"add under a lock", "f--", "f--",
      {{LOCK(X), R(X), W(X, 1), UNLOCK(X)}, {LOCK(X), R(X), W(X, 2), UNLOCK(X)}},
      {SAW(0, 0, 0), SAW(1, 0, 0)}},
+    {"two tries", "f--", "f--",
+     {{TRY(Z), R(X), W(X, 1), UNLOCK(Z)}, {TRY(Z), R(X), W(X, 2), UNLOCK(Z)}},
+     {SAW(0, 0, 1), SAW(1, 0, 1), SAW(0, 1, 0), SAW(1, 1, 0)}},
+    {"MP+try", "f--", "f--",
+     {{LOCK(Z), W(X, 1), W(Y, 1), UNLOCK(Z)}, {TRY(Z), R(Y), R(X), UNLOCK(Z)}},
+     {SAW(1, 0, 1), SAW(1, 1, 1), SAW(1, 2, 0)}},
     {"reads under a lock", "f--", "f--",
      {{LOCK_READ(X), R(X), R(X), UNLOCK(X)}, {W(X, 1)}},
      {SAW(0, 0, 0), SAW(0, 1, 1)}},

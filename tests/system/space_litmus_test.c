@@ -32,7 +32,8 @@
 #define SPACES  2u  /* with caches in which all has room, and with such of 60 frames */
 #define PLACES  (LITMUS_MEMORIES * LITMUS_PLACES * 2) /* of a test with its fences, in a row */
 #define LAG_US  100u
-#define TAG     256u /* words are what the program wrote, and so often which batch it was */
+#define TRY_US  2000u /* a lock that is tried */
+#define TAG     256u  /* words are what the program wrote, and so often which batch it was */
 
 struct world {
     struct node_fixture node[NODES];
@@ -65,6 +66,7 @@ struct worker {
     uint64_t random;
     nigh_space *space; /* NULL: it has no part in the batch */
     _Atomic uint32_t turn;
+    bool is_without; /* the lock that it tried to have */
     uint64_t outcomes[TURNS];
     nigh_status status; /* the first that was not well */
     bool is_odd;        /* it saw what nobody wrote */
@@ -190,9 +192,19 @@ static bool value_of(uint64_t word, uint64_t *value)
     return *value < 16 && (word / TAG == 0 || word / TAG == batch.number);
 }
 
-static nigh_status do_op(nigh_space *space, const struct litmus_op *op, uint32_t round,
+static nigh_status try_lock(struct worker *worker, nigh_space_address at, uint64_t *had)
+{
+    nigh_status status = nigh_space_try_lock_write(worker->space, at, 1, TRY_US);
+
+    worker->is_without = status != NIGH_OK;
+    *had = status == NIGH_OK;
+    return status == NIGH_BUSY || status == NIGH_TIMEOUT ? NIGH_OK : status;
+}
+
+static nigh_status do_op(struct worker *worker, const struct litmus_op *op, uint32_t round,
                          uint64_t *word)
 {
+    nigh_space *space = worker->space;
     nigh_space_address at = batch.addresses[round][op->variable];
     uint64_t written = batch.number * TAG + op->value;
 
@@ -206,9 +218,12 @@ static nigh_status do_op(nigh_space *space, const struct litmus_op *op, uint32_t
     case LITMUS_FLUSH: return nigh_space_flush(space, WAIT_US, NULL);
     case LITMUS_ADD: return nigh_space_fetch_add(space, at, op->value, WAIT_US, word);
     case LITMUS_EXCHANGE: return nigh_space_exchange(space, at, written, WAIT_US, word);
+    case LITMUS_SWAP_ZERO: return nigh_space_compare_swap(space, at, 0, written, WAIT_US, word);
+    case LITMUS_TRY_LOCK: return try_lock(worker, at, word);
     case LITMUS_LOCK_READ: return nigh_space_lock_read(space, at, 1, WAIT_US);
     case LITMUS_LOCK_WRITE: return nigh_space_lock_write(space, at, 1, WAIT_US);
-    case LITMUS_UNLOCK: return nigh_space_unlock(space, at, 1, WAIT_US);
+    case LITMUS_UNLOCK:
+        return worker->is_without ? NIGH_OK : nigh_space_unlock(space, at, 1, WAIT_US);
     case LITMUS_TELL: batch.told[round] = 1; return NIGH_OK;
     default: *word = batch.told[round]; return NIGH_OK;
     }
@@ -234,11 +249,12 @@ static void run_turn(struct worker *worker, uint32_t turn)
     uint32_t round = worker->team * TURNS + turn, read = 0;
 
     worker->outcomes[turn] = 0;
+    worker->is_without = false;
     for (uint32_t n = 0; n < program->counts[worker->number]; n++) {
         const struct litmus_op *op = &program->ops[worker->number][n];
         uint64_t word = 0, value = 0;
 
-        fail_worker(worker, do_op(worker->space, op, round, &word));
+        fail_worker(worker, do_op(worker, op, round, &word));
         if (litmus_is_read(op->kind)) {
             worker->is_odd |= !value_of(word, &value);
             worker->outcomes[turn] |= litmus_saw(program, worker->number, read++, value);
