@@ -443,6 +443,16 @@ static bool is_of_now(struct space_engine *engine, uint8_t seat, const struct sp
     return false;
 }
 
+/* Claims come before a home opens; answers to what it says as it does so, as soon as it does. */
+static bool may_come(const struct space_engine *engine, uint8_t seat, uint8_t event)
+{
+    if (is_claim(event)) {
+        return !engine->term.is_open && engine->seats[seat].known != 0;
+    }
+    return engine->term.is_open ||
+           (engine->is_opening && (event == SPACE_HOME_BYTES || event == SPACE_HOME_GOT));
+}
+
 void engine_home_message(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
 {
     uint64_t block = engine_block(engine, wire->address), number;
@@ -463,8 +473,7 @@ void engine_home_message(struct space_engine *engine, uint8_t seat, const struct
         return;
     }
     space_wire_read(wire, seat, &message);
-    if (is_claim(wire->event) ? engine->term.is_open || engine->seats[seat].known == 0
-                              : !engine->term.is_open) {
+    if (!may_come(engine, seat, wire->event)) {
         engine_refuse(engine, seat);
         return;
     }
@@ -621,7 +630,8 @@ static void log_seat(struct space_engine *engine, uint64_t n, bool is_member)
 static bool has_room_to_open(const struct space_engine *engine)
 {
     return engine_log_has_room(engine) && engine->asking_count < LIMIT_SPACE_OPENING &&
-           engine->letters_used + SPACE_SEATS <= engine->config.letters / 2;
+           (engine->letters_used == 0 ||
+            engine->letters_used + SPACE_SEATS <= engine->config.letters / 2);
 }
 
 /* One with a log takes no bytes before it is open; but it has those of what others share. */

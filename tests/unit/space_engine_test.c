@@ -1813,7 +1813,7 @@ static void no_more_is_held_than_is_let_go_at_once(void **state)
 #define MANY 700u /* blocks, all shared */
 
 static _Alignas(4096) uint8_t large_memory[4096 + MANY * (BYTES + 64)];
-static uint64_t asked_of[MANY]; /* addresses of which bytes were asked for */
+static struct space_wire asked_of[MANY]; /* those that asked for bytes */
 static uint32_t asked, opened;
 
 static bool count_send(void *context, const struct space_send *send)
@@ -1824,7 +1824,7 @@ static bool count_send(void *context, const struct space_send *send)
     }
     if (send->wire.kind == SPACE_WIRE_TO_CACHE && send->wire.event == SPACE_CACHE_FETCH_SHARED) {
         assert_true(asked < MANY);
-        asked_of[asked++] = send->wire.address;
+        asked_of[asked++] = send->wire;
     }
     opened += send->wire.kind == SPACE_WIRE_TERM && send->wire.event == SPACE_TERM_OPENED;
     return true;
@@ -1862,7 +1862,7 @@ static void begin_large(uint32_t letters)
                                           .term = 6,
                                           .address =
                                               space_address_of_life(0, 3, MANY * BYTES) + n * BYTES,
-                                          .epoch = {4, 1}});
+                                          .epoch = {6, 0}});
         }
     }
 }
@@ -1889,7 +1889,7 @@ static void a_home_asks_for_some_bytes_at_a_time(void **state)
                                    .event = SPACE_HOME_BYTES,
                                    .whom = SPACE_NOBODY,
                                    .term = 6,
-                                   .address = asked_of[n],
+                                   .address = asked_of[n].address,
                                    .epoch = {6, 0}});
         (void)space_engine_turn(engine, 1);
     }
