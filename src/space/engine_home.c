@@ -450,7 +450,8 @@ static bool may_come(const struct space_engine *engine, uint8_t seat, uint8_t ev
         return !engine->term.is_open && engine->seats[seat].known != 0;
     }
     return engine->term.is_open ||
-           (engine->is_opening && (event == SPACE_HOME_BYTES || event == SPACE_HOME_GOT));
+           (engine->is_opening && (event == SPACE_HOME_ACK || event == SPACE_HOME_BYTES ||
+                                   event == SPACE_HOME_GOT || event == SPACE_HOME_WRITE_BACK));
 }
 
 void engine_home_message(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)

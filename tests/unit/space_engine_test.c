@@ -1862,7 +1862,7 @@ static void begin_large(uint32_t letters)
                                           .term = 6,
                                           .address =
                                               space_address_of_life(0, 3, MANY * BYTES) + n * BYTES,
-                                          .epoch = {6, 0}});
+                                          .epoch = {4, 1}});
         }
     }
 }
