@@ -790,7 +790,7 @@ static struct series all[SERIES] = {
                           .target = 200},
     [MUTEX_CONTENDED] = {IS("mutex of pthreads that another wants, too", "ns",
                             "two processes, each on a core", run_contended_mutex, 0, NO_FLOOR)},
-    [HANDOFF] = {IS("lock that another node wants, too", "ns", BOTH, run_handoffs, 0,
+    [HANDOFF] = {IS("lock held here last, that another node asks for", "ns", BOTH, run_handoffs, 0,
                     MUTEX_CONTENDED)},
     [CALL] = {IS("a call of 64 bytes", "ns", BOTH, run_calls, 0, NO_FLOOR)},
     [MISS] = {IS("read miss, clean", "ns", BOTH, run_misses, 0, CALL), .ratio = 1.5},

@@ -131,7 +131,8 @@ def test_rows_of_the_benchmark_are_whole():
         found = rows[f"reads of which {percent} % hit: of 100 found here"]["median"]
         assert percent - 2 < found < percent + 2, (percent, found)
     for name in ("read miss, clean", "write miss, clean, and fence", "read miss, dirty at a third node, blocking",
-                 "lock held here last, taken and given back", "lock that another node wants, too", "applied writes, 8 B"):
+                 "lock held here last, taken and given back", "lock held here last, that another node asks for",
+                 "applied writes, 8 B"):
         assert rows[name]["median"] > 0, rows[name]
     cells = [name for name in rows if name.startswith("GAM, ") and " nodes, " in name and name.endswith(" %")]
     assert len(cells) == 3 * 5 * 5 and all(rows[name]["median"] > 0 for name in cells), cells
