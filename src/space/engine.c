@@ -31,8 +31,8 @@ static bool is_config_valid(const struct space_engine_config *config)
            config->shell.cut != NULL && home->words != NULL && cache->sets != NULL &&
            home->mask == cache->mask && space_address_seat(home->first) == config->self &&
            (home->first & ((UINT64_C(1) << space_place_bits(home->span)) - 1)) == 0 &&
-           home->count <= LIMIT_SPACE_BLOCKS && is_log_valid(config) &&
-           home->span <= UINT64_C(1) << SPACE_SEAT_SHIFT;
+           home->count <= LIMIT_SPACE_BLOCKS && config->opening <= LIMIT_SPACE_OPENING &&
+           is_log_valid(config) && home->span <= UINT64_C(1) << SPACE_SEAT_SHIFT;
 }
 
 static void free_all(struct space_engine *engine)
@@ -137,6 +137,7 @@ nigh_status space_engine_create(const struct space_engine_config *config, struct
     engine->config = *config;
     engine->config.asks = config->asks == 0 ? LIMIT_SPACE_ASKS : config->asks;
     engine->config.letters = config->letters == 0 ? LIMIT_SPACE_LETTERS : config->letters;
+    engine->config.opening = config->opening == 0 ? LIMIT_SPACE_OPENING : config->opening;
     status = space_frames_init(&engine->frames, &config->cache);
     if (status == NIGH_OK) {
         status = space_allocator_init(&engine->allocator, config->home.count);

@@ -135,6 +135,7 @@ struct space_engine_config {
     const void *home_memory, *cache_memory; /* where these begin */
     uint32_t asks;                          /* of one home under way at once; 0: LIMIT_SPACE_ASKS */
     uint32_t letters; /* messages that wait for room in links; 0: LIMIT_SPACE_LETTERS */
+    uint32_t opening; /* bytes that a home which opens asks for at once; 0: LIMIT_SPACE_OPENING */
     /*
      * Its log, of the views' geometry, in a file that takes four times what one event may need
      * (LIMIT_SPACE_LOG_STEP); all members have one, and lives have numbers. It stays the caller's.

@@ -443,6 +443,17 @@ static bool is_of_now(struct space_engine *engine, uint8_t seat, const struct sp
     return false;
 }
 
+/* Claims come before a home opens; answers to what it says as it does so, as soon as it does. */
+static bool may_come(const struct space_engine *engine, uint8_t seat, uint8_t event)
+{
+    if (is_claim(event)) {
+        return !engine->term.is_open && engine->seats[seat].known != 0;
+    }
+    return engine->term.is_open ||
+           (engine->is_opening && (event == SPACE_HOME_ACK || event == SPACE_HOME_BYTES ||
+                                   event == SPACE_HOME_GOT || event == SPACE_HOME_WRITE_BACK));
+}
+
 void engine_home_message(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
 {
     uint64_t block = engine_block(engine, wire->address), number;
@@ -463,8 +474,7 @@ void engine_home_message(struct space_engine *engine, uint8_t seat, const struct
         return;
     }
     space_wire_read(wire, seat, &message);
-    if (is_claim(wire->event) ? engine->term.is_open || engine->seats[seat].known == 0
-                              : !engine->term.is_open) {
+    if (!may_come(engine, seat, wire->event)) {
         engine_refuse(engine, seat);
         return;
     }
@@ -617,16 +627,57 @@ static void log_seat(struct space_engine *engine, uint64_t n, bool is_member)
     }
 }
 
+/* REBUILT of a block says RELEASE to all other seats at most, and asks one for the bytes. */
+static bool has_room_to_open(const struct space_engine *engine)
+{
+    return engine_log_has_room(engine) && engine->asking_count < engine->config.opening &&
+           (engine->letters_used == 0 ||
+            engine->letters_used + SPACE_SEATS <= engine->config.letters / 2);
+}
+
+/* One with a log takes no bytes before it is open; but it has those of what others share. */
+static void note_asking(struct space_engine *engine, uint64_t number)
+{
+    if (engine->entries[number].state == SPACE_HOME_DEMOTING && !engine_has_log(engine)) {
+        engine->asking[engine->asking_count++] = (uint32_t)number;
+    }
+}
+
+/* Of what was asked for the bytes are here, or it was freed. */
+static void forget_asked(struct space_engine *engine)
+{
+    uint32_t left = 0;
+
+    for (uint32_t n = 0; n < engine->asking_count; n++) {
+        if (engine->entries[engine->asking[n]].state == SPACE_HOME_DEMOTING) {
+            engine->asking[left++] = engine->asking[n];
+        }
+    }
+    engine->asking_count = left;
+}
+
+static void open_block(struct space_engine *engine, uint64_t number)
+{
+    (void)engine_home_here(engine, number, SPACE_HOME_REBUILT);
+    note_asking(engine, number);
+    if (!engine->has_begun && !engine->is_recovered) {
+        begin_anew(engine, number);
+    }
+}
+
 /*
- * As far as the log has room; true: to the end. What the log says of seats holds of all blocks: so
- * who is no member comes first, as from the first block on it may have less than it knows of; and
- * who is one last, as it was opened to its end with that one.
+ * As far as there is room, and some at a time: bytes that are asked for wait for room at those who
+ * send them, and others want their turn. True: to the end. What the log says of seats holds of all
+ * blocks: so who is no member comes first, as from the first block on it may have less than it
+ * knows of; and who is one last, as it was opened to its end with that one.
  */
 static bool open_blocks(struct space_engine *engine)
 {
     uint64_t blocks_end = SPACE_SEATS + engine->config.home.count, end = blocks_end + SPACE_SEATS;
+    uint64_t most = engine->open_at + LIMIT_SPACE_OPEN_BLOCKS;
 
-    for (; engine->open_at < end && engine_log_has_room(engine); engine->open_at++) {
+    forget_asked(engine);
+    for (; engine->open_at < min_u64(end, most) && has_room_to_open(engine); engine->open_at++) {
         uint64_t at = engine->open_at;
 
         if (at < SPACE_SEATS) {
@@ -634,11 +685,11 @@ static bool open_blocks(struct space_engine *engine)
         } else if (at >= blocks_end) {
             log_seat(engine, at - blocks_end, true);
         } else {
-            (void)engine_home_here(engine, at - SPACE_SEATS, SPACE_HOME_REBUILT);
-            if (!engine->has_begun && !engine->is_recovered) {
-                begin_anew(engine, at - SPACE_SEATS);
-            }
+            open_block(engine, at - SPACE_SEATS);
         }
+    }
+    if (engine->open_at == most) {
+        engine_wake(engine);
     }
     return engine->open_at == end;
 }
@@ -673,7 +724,7 @@ void engine_try_open(struct space_engine *engine)
     }
     if (!engine->is_opening) {
         engine->is_opening = true;
-        engine->open_at = 0;
+        engine->open_at = engine->asking_count = 0;
         engine->opened = engine->term.home.term;
         engine->opened_members = engine->term.home.members;
     }

@@ -181,11 +181,13 @@ struct space_engine {
     uint64_t opened_members;
     bool has_begun;    /* one was opened to its end in this life */
     bool is_recovered; /* it knows what its log has of an earlier one */
-    bool is_opening;   /* REBUILT is said to blocks; the log has no room for all at once */
+    bool is_opening;   /* REBUILT is said to blocks, as far as log and links have room */
     uint64_t open_at;  /* seats that are no members, blocks, and members */
-    uint64_t told;     /* seats that were sent TERM over the link that is up */
-    bool needs_term;   /* one is to begin */
-    bool was_known;    /* somebody knows of a former life of this home */
+    uint32_t asking[LIMIT_SPACE_OPENING]; /* blocks whose bytes that asked for */
+    uint32_t asking_count;
+    uint64_t told;   /* seats that were sent TERM over the link that is up */
+    bool needs_term; /* one is to begin */
+    bool was_known;  /* somebody knows of a former life of this home */
     struct space_entry *entries;
     uint32_t *lives;   /* of each block: which life its address is of */
     uint32_t *work_of; /* of each block; and 1 */
@@ -212,7 +214,7 @@ struct space_engine {
     struct timer **timer_heap;
 
     struct engine_letter *letters;
-    uint32_t letters_free, letters_count;
+    uint32_t letters_free, letters_count, letters_used;
 
     struct engine_log log;
 

@@ -37,6 +37,7 @@ static uint32_t take_letter(struct space_engine *engine)
     } else if (engine->letters_count < engine->config.letters) {
         n = ++engine->letters_count;
     }
+    engine->letters_used += n != 0;
     return n;
 }
 
@@ -44,6 +45,7 @@ static void free_letter(struct space_engine *engine, uint32_t n)
 {
     engine->letters[n - 1].next = engine->letters_free;
     engine->letters_free = n;
+    engine->letters_used--;
 }
 
 /* The seat that keeps most waiting takes nothing: without its link there is room. */

@@ -121,11 +121,8 @@ int world_teardown(void **state)
 
 struct world_bound world_bound_start(void)
 {
-    const char *slow = getenv("NIGH_TEST_PATIENCE"); /* on a slow machine: so many times */
-    uint64_t most_us = waited_in_vain ? BOUND_AGAIN_US : BOUND_US;
+    uint64_t most_us = (waited_in_vain ? BOUND_AGAIN_US : BOUND_US) * support_patience();
 
-    if (slow != NULL)
-        most_us *= strtoull(slow, NULL, 10);
     return (struct world_bound){.polls_left = BOUND_POLLS, .end_us = support_now_us() + most_us};
 }
 

@@ -280,13 +280,6 @@ static void turn(struct side *side)
 
 /* ---- the test ---- */
 
-static uint64_t patience_us(void)
-{
-    const char *factor = getenv("NIGH_TEST_PATIENCE");
-
-    return PATIENCE_S * UINT64_C(1000000) * (factor != NULL ? strtoull(factor, NULL, 10) : 1);
-}
-
 static void print_under_way(const struct side *side, const char *name)
 {
     for (size_t i = 0; i < ARRAY_LENGTH(side->ends); i++) {
@@ -300,7 +293,8 @@ static void print_under_way(const struct side *side, const char *name)
 
 static bool is_late(uint64_t begun_us)
 {
-    if (clock_now_us(&clock_monotonic) - begun_us < patience_us())
+    if (clock_now_us(&clock_monotonic) - begun_us <
+        PATIENCE_S * UINT64_C(1000000) * support_patience())
         return false;
     print_under_way(&sides[0], "the dialler");
     print_under_way(&sides[1], "the acceptor");

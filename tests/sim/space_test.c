@@ -150,7 +150,8 @@ static void all_at_once(void **state)
                                  .timeouts = true,
                                  .busy = true,
                                  .asks = 3,
-                                 .letters = 24},
+                                 .letters = 24,
+                                 .opening = 3},
             "all");
 }
 
@@ -197,7 +198,8 @@ static void logs_and_all_at_once(void **state)
                                  .asks = 3,
                                  .logs = true,
                                  .sync = true,
-                                 .fails = true},
+                                 .fails = true,
+                                 .opening = 3},
             "logs, all");
 }
 

@@ -511,6 +511,7 @@ static void start_node(struct world *world, uint32_t number)
         .self = (uint8_t)number,
         .asks = world->rules.asks,
         .letters = world->rules.letters == 0 ? 2048 : world->rules.letters,
+        .opening = world->rules.opening,
         .shell = {.context = node, .send = shell_send, .cut = shell_cut, .wanted = shell_wanted},
     };
     nigh_status status;

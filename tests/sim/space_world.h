@@ -58,7 +58,7 @@ struct world_rules {
     /* Nodes have logs on disks that lose what was not synced; told once it is durable; some come
      * back without theirs; disks fail. */
     bool logs, sync, lossy, fails;
-    uint32_t asks, letters; /* of engines; 0: as they are */
+    uint32_t asks, letters, opening; /* of engines; 0: as they are */
 };
 
 /* What is on its way from one node to another. */

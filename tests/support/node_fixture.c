@@ -160,3 +160,11 @@ const char *node_fixture_fabric(void)
 {
     return getenv("RDMA_GUEST_HOSTS") != NULL ? "verbs" : "tcp";
 }
+
+const char *node_fixture_dead_ms(void)
+{
+    static char text[16];
+
+    snprintf(text, sizeof text, "%u", 2000 * support_patience());
+    return text;
+}

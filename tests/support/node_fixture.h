@@ -41,4 +41,7 @@ void node_fixture_members(char *members, size_t size, uint32_t count);
 /* For --fabric: what reaches those. */
 const char *node_fixture_fabric(void);
 
+/* For --dead-ms: longer than anything stands still here that is not dead. */
+const char *node_fixture_dead_ms(void);
+
 #endif

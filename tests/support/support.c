@@ -62,6 +62,14 @@ uint64_t support_now_us(void)
     return (uint64_t)ts.tv_sec * 1000000u + (uint64_t)ts.tv_nsec / 1000u;
 }
 
+unsigned support_patience(void)
+{
+    const char *times = getenv("NIGH_TEST_PATIENCE");
+    unsigned long number = times == NULL ? 1 : strtoul(times, NULL, 10);
+
+    return number == 0 ? 1 : (unsigned)number;
+}
+
 void support_breathe(void)
 {
     const struct timespec moment = {.tv_nsec = 200 * 1000};

@@ -46,6 +46,9 @@ uint64_t support_now_us(void);
 /* Lets a poll loop give way for a moment; not a means to wait for anything by itself. */
 void support_breathe(void);
 
+/* How many times longer what is waited for may take here: NIGH_TEST_PATIENCE, or 1. */
+unsigned support_patience(void);
+
 /*
  * Evaluates `condition` again and again until it holds or timeout_ms has passed; is true when it
  * held. Use: assert_true(SUPPORT_WAIT(atomic_load(&done), 5000));

@@ -24,10 +24,9 @@
 #include "support/node_fixture.h"
 
 #define SECOND_US UINT64_C(1000000)
-#define WAIT_US   (20 * SECOND_US)
+#define WAIT_US   (20 * SECOND_US * support_patience())
 #define NODES     3u
 #define MIB       (UINT64_C(1) << 20)
-#define DEAD_MS   "2000"
 #define KILLS     4u
 
 struct world {
@@ -63,7 +62,7 @@ static void start_node(struct world *world, uint32_t n, bool again)
                            "--state",
                            world->state[n],
                            "--dead-ms",
-                           DEAD_MS,
+                           node_fixture_dead_ms(),
                            "--fabric",
                            node_fixture_fabric(),
                            n == world->without ? NULL : "--log-dir",

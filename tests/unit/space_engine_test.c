@@ -1808,6 +1808,140 @@ static void no_more_is_held_than_is_let_go_at_once(void **state)
     end_with_log();
 }
 
+/* ---- a home that opens over turns ----------------------------------------- */
+
+#define MANY 700u /* blocks, all shared */
+
+static uint8_t *large_memory;
+static struct space_wire asked_of[MANY]; /* those that asked for bytes */
+static uint32_t asked, opened;
+
+static bool count_send(void *context, const struct space_send *send)
+{
+    (void)context;
+    if (is_full) {
+        return false;
+    }
+    if (send->wire.kind == SPACE_WIRE_TO_CACHE && send->wire.event == SPACE_CACHE_FETCH_SHARED) {
+        assert_true(asked < MANY);
+        asked_of[asked++] = send->wire;
+    }
+    opened += send->wire.kind == SPACE_WIRE_TERM && send->wire.event == SPACE_TERM_OPENED;
+    return true;
+}
+
+/* A home of `count` blocks that is started anew, and members that share `shared` of them. */
+static void begin_large(uint64_t count, uint32_t shared, uint32_t letters)
+{
+    size_t bytes = space_view_home_bytes(count, BYTES);
+    struct space_engine_config config = {
+        .space = 1,
+        .birth = 1,
+        .life = 9,
+        .letters = letters,
+        .cache_memory = cache_memory,
+        .shell = {.send = count_send, .cut = note_cut, .wake = note_wake},
+    };
+
+    large_memory = aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+    assert_non_null(large_memory);
+    memset(large_memory, 0, bytes);
+    config.home_memory = large_memory;
+    asked = opened = 0;
+    is_full = is_awake = false;
+    space_view_make_home(large_memory, count, BYTES, space_address_of_life(0, 1, count * BYTES),
+                         &config.home);
+    space_view_make_cache(cache_memory, 1, BYTES, &config.cache);
+    assert_int_equal(space_engine_create(&config, &engine), NIGH_OK);
+    space_engine_members(engine, 7, 1);
+    meet_with(1, 5, 7);
+    meet_with(2, 5, 7);
+    (void)space_engine_turn(engine, 1);
+    for (uint32_t n = 1; n < shared; n++) {
+        for (uint8_t seat = 1; seat <= 2; seat++) {
+            say(seat, (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                                          .event = SPACE_HOME_CLAIM_SHARED,
+                                          .whom = SPACE_NOBODY,
+                                          .term = 6,
+                                          .address = space_address_of_life(0, 3, count * BYTES) +
+                                                     n * BYTES,
+                                          .epoch = {4, 1}});
+        }
+    }
+}
+
+static void end_large(void)
+{
+    end();
+    free(large_memory);
+}
+
+static void claimed(void)
+{
+    say_term(1, SPACE_TERM_CLAIMED, 6, 0);
+    say_term(2, SPACE_TERM_CLAIMED, 6, 0);
+    (void)space_engine_turn(engine, 1);
+}
+
+/* Who is asked for bytes by a home that opens needs room for them, as others do: it is not asked
+ * for all at once. */
+static void a_home_asks_for_some_bytes_at_a_time(void **state)
+{
+    (void)state;
+    begin_large(MANY, MANY, 0);
+    claimed();
+    assert_int_equal(asked, LIMIT_SPACE_OPENING);
+    assert_false(space_engine_is_open(engine));
+    for (uint32_t n = 0; n < MANY - 1; n++) {
+        assert_true(n < asked && asked <= n + LIMIT_SPACE_OPENING);
+        say(1, (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                                   .event = SPACE_HOME_BYTES,
+                                   .whom = SPACE_NOBODY,
+                                   .term = 6,
+                                   .address = asked_of[n].address,
+                                   .epoch = {6, 0}});
+        (void)space_engine_turn(engine, 1);
+    }
+    assert_int_equal(asked, MANY - 1);
+    assert_true(space_engine_is_open(engine));
+    assert_int_equal(opened, 2);
+    end_large();
+}
+
+/* What it has to say takes no more room than there is: nobody's link is cut for it. */
+static void a_home_opens_as_far_as_there_is_room(void **state)
+{
+    (void)state;
+    begin_large(MANY, MANY, 3 * SPACE_SEATS);
+    is_full = true;
+    claimed();
+    assert_int_equal(asked, 0);
+    for (uint32_t n = 0; n < 10; n++) {
+        (void)space_engine_turn(engine, 1);
+    }
+    is_full = false;
+    (void)space_engine_turn(engine, 1);
+    (void)space_engine_turn(engine, 1);
+    assert_true(asked > SPACE_SEATS / 4);
+    assert_false(space_engine_is_open(engine));
+    end_large();
+}
+
+/* Others want their turn meanwhile. */
+static void a_large_home_opens_over_turns(void **state)
+{
+    (void)state;
+    begin_large(LIMIT_SPACE_OPEN_BLOCKS + 1, 0, 0);
+    say_term(1, SPACE_TERM_CLAIMED, 6, 0);
+    is_awake = false;
+    say_term(2, SPACE_TERM_CLAIMED, 6, 0);
+    assert_false(space_engine_is_open(engine));
+    assert_true(is_awake);
+    (void)space_engine_turn(engine, 1);
+    assert_true(space_engine_is_open(engine));
+    end_large();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1855,6 +1989,9 @@ int main(void)
         cmocka_unit_test(a_lie_makes_no_log_an_old_one),
         cmocka_unit_test(who_was_no_member_knows_nothing_of_it),
         cmocka_unit_test(no_more_is_held_than_is_let_go_at_once),
+        cmocka_unit_test(a_home_asks_for_some_bytes_at_a_time),
+        cmocka_unit_test(a_home_opens_as_far_as_there_is_room),
+        cmocka_unit_test(a_large_home_opens_over_turns),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
