@@ -475,6 +475,13 @@ static void kill_node(struct world *world, uint32_t n)
     nigh_client_close(world->client[n]);
 }
 
+/* A child. When this returns none of its threads runs: on a busy machine they do for a while. */
+static void stop(pid_t pid)
+{
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    assert_int_equal(waitpid(pid, NULL, WUNTRACED), pid);
+}
+
 static nigh_status read_word(nigh_space *space, nigh_space_address address, uint64_t *value)
 {
     return nigh_space_read(space, address, value, sizeof *value, WAIT_US);
@@ -581,7 +588,7 @@ static void a_node_that_stood_still_comes_back_with_nothing(void **state)
     write_all(&world, 2, spaces[2], lost, &value, sizeof value);
     assert_int_equal(get(&world, 2, spaces[2], word), 7);
     begin_reader(&reader, spaces[2], word);
-    assert_int_equal(kill(world.node[2].pid, SIGSTOP), 0);
+    stop(world.node[2].pid);
     value = 8;
     write_all(&world, 1, spaces[1], word, &value, sizeof value);
     assert_int_equal(read_word(spaces[0], lost, &value), NIGH_PEER_LOST);
@@ -674,7 +681,7 @@ static void a_client_that_holds_a_lock_lets_go_when_it_is_killed(void **state)
     word = alloc_at(&world, 0, spaces[0], 512, 0);
     other = alloc_at(&world, 0, spaces[0], 512, 1);
     child = begin_holder(&world, word, false);
-    assert_int_equal(kill(child, SIGSTOP), 0);
+    stop(child);
     /* It stands still: who wants that lock waits, and nobody else. */
     assert_int_equal(nigh_space_lock_write(spaces[2], word, 1, SECOND_US / 2), NIGH_TIMEOUT);
     assert_int_equal(nigh_space_try_lock_write(spaces[0], word, 1, SECOND_US / 2), NIGH_BUSY);
@@ -703,7 +710,7 @@ static void a_kept_lock_is_anybodys(void **state)
     for (uint32_t home = 0; home < 2; home++) {
         words[home] = alloc_at(&world, 0, spaces[0], 512, home);
         child = begin_holder(&world, words[home], true);
-        assert_int_equal(kill(child, SIGSTOP), 0);
+        stop(child);
         claim(world.client[2], nigh_space_try_lock_write(spaces[2], words[home], 1, WAIT_US));
         claim(world.client[2], nigh_space_unlock(spaces[2], words[home], 1, WAIT_US));
         assert_int_equal(kill(child, SIGKILL), 0);
