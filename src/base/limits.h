@@ -371,6 +371,8 @@
 #define LIMIT_SPACE_JOBS_EACH     16    /* and of one node */
 #define LIMIT_SPACE_JOB_BLOCKS    1024  /* blocks of these in one turn */
 #define LIMIT_SPACE_RECORDS       64 /* records of a window that are carried out or wait for that */
+#define LIMIT_SPACE_FETCHES       32 /* blocks ahead of a read's that come while it waits, */
+#define LIMIT_SPACE_FETCH_US      UINT64_C(20000) /* in that time: then a read asks for them */
 #define LIMIT_SPACE_ROW           512 /* writes of a row in one turn, that wait for nobody */
 #define LIMIT_SPACE_LEAVING       2 /* frames of a set that are given up at once; nor are they held */
 #define LIMIT_SPACE_LOG_BATCH \

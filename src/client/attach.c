@@ -411,10 +411,11 @@ static nigh_status attach_reserve(nigh_client *client)
     return status;
 }
 
-void attach_hear_donations(nigh_client *client, const struct session_welcome *welcome)
+void attach_hear_offers(nigh_client *client, const struct session_welcome *welcome)
 {
     client->takes_donations = (welcome->rights & SESSION_HAS_DONATIONS) != 0;
     client->drops_donations = (welcome->rights & SESSION_DROPS_DONATIONS) != 0;
+    client->fetches = (welcome->rights & SESSION_FETCHES) != 0;
     client->drop_count = 0; /* what was offered went with the connection */
 }
 
@@ -441,7 +442,7 @@ static nigh_status attach_fill(nigh_client *client, struct attach_answer *answer
     client->arena_bytes = welcome->arena_bytes;
     atomic_store_explicit(&client->node_incarnation, welcome->incarnation, memory_order_relaxed);
     client->has_pairs = (welcome->rights & SESSION_HAS_PAIRS) != 0;
-    attach_hear_donations(client, welcome);
+    attach_hear_offers(client, welcome);
     client->may_write = (welcome->rights & SESSION_MAY_WRITE) != 0 &&
                         (client->hello_flags & SESSION_HELLO_READ_ONLY) == 0;
     lease_reset(client);

@@ -38,8 +38,8 @@ void attach_answer_fini(struct attach_answer *answer);
 /* Checks and maps what a first welcome brought. On failure the caller destroys the client. */
 nigh_status attach_map(nigh_client *client, struct attach_answer *answer, char *text);
 
-/* What the node does with memory that is donated, which may be another after a restart. */
-void attach_hear_donations(nigh_client *client, const struct session_welcome *welcome);
+/* What the node takes that came later than sessions did: it may be another after a restart. */
+void attach_hear_offers(nigh_client *client, const struct session_welcome *welcome);
 
 /* Fills the hello of this client. */
 void attach_fill_hello(const nigh_client *client, struct session_hello *hello);

@@ -214,6 +214,7 @@ struct nigh_client {
     bool has_pairs;       /* the node makes them */
     bool takes_donations; /* the node takes memory, */
     bool drops_donations; /* and lets go of it when it is told to */
+    bool fetches;         /* its windows take SPACE_RECORD_FETCH */
     uint32_t holds;       /* client_hold under way */
     int32_t lose_later;   /* what was found out meanwhile */
     uint8_t token[16];

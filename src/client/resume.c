@@ -109,7 +109,7 @@ static void resume_begin_anew(nigh_client *client, const struct attach_answer *a
     atomic_store_explicit(&client->node_incarnation, answer->welcome.incarnation,
                           memory_order_relaxed);
     client->late_grants = 0;
-    attach_hear_donations(client, &answer->welcome);
+    attach_hear_offers(client, &answer->welcome);
     atomic_fetch_add_explicit(&client->connections, 1, memory_order_relaxed);
     ring_reset(client);
     resume_clear_pins(client);

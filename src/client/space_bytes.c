@@ -29,28 +29,73 @@ static inline bool read_here(nigh_space *space, struct client_window *window, ui
            space_was_current(until_us);
 }
 
+/* A read of several blocks: what is left of it. */
+struct range {
+    uint64_t address;
+    uint8_t *bytes;
+    uint64_t size;
+    uint64_t fetched; /* up to this its blocks are here or on their way; 0: no more than are here */
+};
+
+/* Says which blocks come next, as far ahead as may be, once half of that is read: whatever is not
+ * here by its turn is asked for then. */
+static void fetch_ahead(nigh_space *space, struct client_window *window, struct range *range)
+{
+    uint64_t block_bytes = space->mapped.cache.mask + 1;
+    uint64_t block = range->address & ~space->mapped.cache.mask;
+    uint64_t last = (range->address + range->size - 1) & ~space->mapped.cache.mask;
+    uint64_t ahead = range->fetched < block ? block : range->fetched;
+    uint64_t most = min_u64(block + LIMIT_SPACE_FETCHES * block_bytes, last + block_bytes);
+    bool has_said = false;
+
+    if (!space->client->fetches || ahead - block > LIMIT_SPACE_FETCHES / 2 * block_bytes) {
+        return;
+    }
+    for (; ahead < most; ahead += block_bytes) {
+        uint8_t byte;
+
+        if (!read_here(space, window, ahead, &byte, 1)) {
+            if (!space_producer_say(&window->producer, SPACE_RECORD_FETCH, &space->mapped, ahead)) {
+                break;
+            }
+            has_said = true;
+        }
+    }
+    range->fetched = ahead;
+    if (has_said) {
+        window_ring(space->client, window);
+    }
+}
+
 /* The clock is asked for what is not here alone. */
-static nigh_status read_more(nigh_space *space, struct client_window *window, uint64_t address,
-                             uint8_t *bytes, uint64_t size, uint64_t timeout_us)
+static nigh_status read_range(nigh_space *space, struct client_window *window, struct range *range,
+                              uint64_t timeout_us)
 {
     uint64_t deadline_us = 0;
 
-    while (size > 0) {
-        uint32_t length = space_piece(&space->mapped.cache, address, size);
-        nigh_status status;
+    while (range->size > 0) {
+        uint32_t length = space_piece(&space->mapped.cache, range->address, range->size);
 
-        if (!read_here(space, window, address, bytes, length)) {
+        if (range->fetched != 0) {
+            fetch_ahead(space, window, range);
+        }
+        if (!read_here(space, window, range->address, range->bytes, length)) {
+            nigh_status status;
+
             if (deadline_us == 0) {
                 deadline_us = op_deadline_us(timeout_us);
             }
-            status = ask_bytes(space, window, address, bytes, length, deadline_us);
+            if (range->fetched == 0 && range->size > length) {
+                fetch_ahead(space, window, range);
+            }
+            status = ask_bytes(space, window, range->address, range->bytes, length, deadline_us);
             if (status != NIGH_OK) {
                 return status;
             }
         }
-        address += length;
-        bytes += length;
-        size -= length;
+        range->address += length;
+        range->bytes += length;
+        range->size -= length;
     }
     return NIGH_OK;
 }
@@ -59,6 +104,7 @@ nigh_status nigh_space_read(nigh_space *space, nigh_space_address address, void 
                             uint64_t size, uint64_t timeout_us)
 {
     struct client_window *window;
+    struct range range;
     nigh_status status =
         space_begin(space, NIGH_SPACE_READ, timeout_us, "nigh_space_read", &window);
 
@@ -72,7 +118,8 @@ nigh_status nigh_space_read(nigh_space *space, nigh_space_address address, void 
         likely(read_here(space, window, address, bytes, (uint32_t)size))) {
         return NIGH_OK;
     }
-    return read_more(space, window, address, (uint8_t *)bytes, size, timeout_us);
+    range = (struct range){.address = address, .bytes = (uint8_t *)bytes, .size = size};
+    return read_range(space, window, &range, timeout_us);
 }
 
 nigh_status nigh_space_get(nigh_space *space, nigh_space_address address, uint64_t timeout_us,

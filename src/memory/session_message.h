@@ -78,6 +78,7 @@ _Static_assert(sizeof(struct session_hello) == 112, "hello is on the wire");
 #define SESSION_DROPS_DONATIONS 8u /* and lets go of it again when it is told to. After that */
 #define SESSION_HAS_PLACES \
     16u /* the session's memory ends with places of its own (session_file_bytes). Later still */
+#define SESSION_FETCHES 32u /* its windows take SPACE_RECORD_FETCH. After that */
 
 struct session_welcome {
     struct session_message_header header;

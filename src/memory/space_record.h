@@ -52,7 +52,7 @@ static inline uint32_t space_word_space(uint64_t word)
 
 static inline bool space_kind_is_asked(uint32_t kind)
 {
-    return kind >= SPACE_RECORD_READ && kind < SPACE_RECORD_KINDS;
+    return kind >= SPACE_RECORD_READ && kind <= SPACE_RECORD_FREE;
 }
 
 static inline bool space_kind_is_atomic(uint32_t kind)

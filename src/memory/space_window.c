@@ -89,7 +89,8 @@ bool space_producer_write(struct space_producer *producer, const struct space_ma
 bool space_producer_say(struct space_producer *producer, enum space_record_kind kind,
                         const struct space_mapped *space, uint64_t address)
 {
-    NIGH_ASSERT(kind == SPACE_RECORD_FENCE || kind == SPACE_RECORD_UNLOCK);
+    NIGH_ASSERT(kind == SPACE_RECORD_FENCE || kind == SPACE_RECORD_UNLOCK ||
+                kind == SPACE_RECORD_FETCH);
     if (!has_room(producer, SPACE_GRANULE)) {
         return false;
     }

@@ -46,6 +46,8 @@ enum space_record_kind {
     SPACE_RECORD_FLUSH, /* when all that is before it is carried out */
     SPACE_RECORD_ALLOC, /* operand: bytes; near the address, unless that is 0; the value: where */
     SPACE_RECORD_FREE,  /* likewise after all that is before it */
+    SPACE_RECORD_FETCH, /* its block will be read soon; not answered. Came later: it is said where
+                           the welcome has SESSION_FETCHES */
     SPACE_RECORD_KINDS
 };
 
@@ -186,7 +188,7 @@ void space_producer_init(struct space_producer *producer, struct space_window *w
 bool space_producer_write(struct space_producer *producer, const struct space_mapped *space,
                           uint64_t address, const void *bytes, uint32_t length, uint64_t *ticket);
 
-/* The same of FENCE and UNLOCK. */
+/* The same of FENCE, UNLOCK and FETCH. */
 bool space_producer_say(struct space_producer *producer, enum space_record_kind kind,
                         const struct space_mapped *space, uint64_t address);
 

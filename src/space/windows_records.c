@@ -16,6 +16,11 @@ static bool is_of_all(uint8_t kind)
     return kind == SPACE_RECORD_FENCE || kind == SPACE_RECORD_FLUSH;
 }
 
+static bool only_reads(uint8_t kind)
+{
+    return kind == SPACE_RECORD_READ || kind == SPACE_RECORD_FETCH;
+}
+
 static bool writes(uint8_t kind)
 {
     return kind == SPACE_RECORD_WRITE || space_kind_is_atomic(kind);
@@ -34,6 +39,7 @@ static uint8_t op_kind(uint8_t kind)
         [SPACE_RECORD_WRITE] = SPACE_OP_WRITE,
         [SPACE_RECORD_UNLOCK] = SPACE_OP_UNLOCK,
         [SPACE_RECORD_READ] = SPACE_OP_READ,
+        [SPACE_RECORD_FETCH] = SPACE_OP_READ,
         [SPACE_RECORD_ADD] = SPACE_OP_ADD,
         [SPACE_RECORD_EXCHANGE] = SPACE_OP_EXCHANGE,
         [SPACE_RECORD_SWAP] = SPACE_OP_SWAP,
@@ -166,7 +172,7 @@ static void tell(struct record *record, nigh_status status)
                              has_bytes ? asked->length : 0);
         return;
     }
-    if (status != NIGH_OK) {
+    if (status != NIGH_OK && asked->kind != SPACE_RECORD_FETCH) {
         space_consumer_fail(&window->consumer, asked, status);
     }
     space_consumer_done(&window->consumer, asked->number);
@@ -275,8 +281,12 @@ static bool may_begin(struct window *window, const struct record *record,
     return !(writes(kind) && before->fence) && !is_behind_its_block(window, record);
 }
 
+/* A fetch whose block does not come stands before what waits for all before it, for a while. */
 static uint64_t deadline_of(const struct space_record *record, uint64_t now_us)
 {
+    if (record->kind == SPACE_RECORD_FETCH) {
+        return now_us + LIMIT_SPACE_FETCH_US;
+    }
     if (!space_kind_is_asked(record->kind) || record->timeout_us > UINT64_MAX - now_us) {
         return UINT64_MAX;
     }
@@ -295,7 +305,7 @@ static bool is_again(const struct window *window, const struct record *record,
 /* Whether it does no harm that the block is kept, by the same window. */
 static bool may_be_under(const struct hold *hold, uint8_t kind)
 {
-    return hold->how == SPACE_HOLDS_ALONE ? writes(kind) : kind == SPACE_RECORD_READ;
+    return hold->how == SPACE_HOLDS_ALONE ? writes(kind) : only_reads(kind);
 }
 
 /* The hold that a record is under, or NULL. One that was given back before it is let go, unless it
@@ -329,7 +339,7 @@ static nigh_status prepare(struct window *window, struct record *record, bool ma
     const struct space_record *asked = &record->record;
     struct space_op *op = &record->op;
     struct hold *hold;
-    bool reads = asked->kind == SPACE_RECORD_READ || asked->kind == SPACE_RECORD_LOCK_READ ||
+    bool reads = only_reads(asked->kind) || asked->kind == SPACE_RECORD_LOCK_READ ||
                  asked->kind == SPACE_RECORD_TRY_LOCK_READ || asked->kind == SPACE_RECORD_UNLOCK;
 
     if (!space_record_fits(asked, space_engine_block_bytes(record->engine))) {
@@ -368,7 +378,7 @@ static void begin_op(struct window *window, struct record *record, uint64_t now_
         .kind = op_kind(asked->kind),
         .is_try =
             asked->kind == SPACE_RECORD_TRY_LOCK_READ || asked->kind == SPACE_RECORD_TRY_LOCK_WRITE,
-        .length = asked->length,
+        .length = asked->kind == SPACE_RECORD_FETCH ? 1 : asked->length,
         .address = asked->address,
         .operands = {asked->operands[0], asked->operands[1]},
         .deadline_us = record->op.deadline_us,

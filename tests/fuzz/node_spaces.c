@@ -229,8 +229,10 @@ static void say_ask(struct fuzz_input *input, struct client_spaces *spaces,
 
     if (space_kind_is_atomic(kind))
         length = 8;
-    if (space_producer_ask(&spaces->producer, kind, space, address, length, operands,
-                           UINT64_C(1) << fuzz_byte(input) % 25))
+    if (!space_kind_is_asked(kind))
+        (void)space_producer_say(&spaces->producer, kind, space, address);
+    else if (space_producer_ask(&spaces->producer, kind, space, address, length, operands,
+                                UINT64_C(1) << fuzz_byte(input) % 25))
         spaces->asked = kind;
 }
 

@@ -533,6 +533,41 @@ static void a_node_that_is_killed_costs_what_it_had(void **state)
     end_world(&world);
 }
 
+#define MANY_BLOCKS 70000u /* more than letters that may wait at a node for its links */
+#define BLOCK       UINT64_C(64)
+
+/* What others share of a home that is started again it asks for as far as there is room for that.
+ */
+static void a_home_comes_back_of_which_much_is_shared(void **state)
+{
+    struct world world;
+    nigh_space_spec spec = {
+        .struct_size = sizeof spec, .name = "much", .home_size = 5 * MIB, .block_size = BLOCK};
+    nigh_space *space = NULL;
+    nigh_space_address much = 0, more = 0;
+    uint8_t *bytes = calloc(MANY_BLOCKS, BLOCK), *seen = malloc(MANY_BLOCKS * BLOCK);
+
+    (void)state;
+    assert_true(bytes != NULL && seen != NULL);
+    begin_world(&world, NODES);
+    claim(world.client[0], nigh_space_create(world.client[0], &spec, WAIT_US, &space));
+    much = alloc_at(&world, 0, space, MANY_BLOCKS * BLOCK, 2);
+    claim(world.client[0], nigh_space_read(space, much, seen, MANY_BLOCKS * BLOCK, WAIT_US));
+    assert_memory_equal(seen, bytes, MANY_BLOCKS * BLOCK);
+    kill_node(&world, 2);
+    start_node(&world, 2, true);
+    world.client[2] = attach(&world, 2);
+    assert_true(
+        SUPPORT_WAIT(nigh_space_alloc(space, BLOCK, NIGH_SPACE_ON(2), SECOND_US, &more) == NIGH_OK,
+                     20000 * support_patience()));
+    memset(seen, 1, MANY_BLOCKS * BLOCK);
+    claim(world.client[0], nigh_space_read(space, much, seen, MANY_BLOCKS * BLOCK, WAIT_US));
+    assert_memory_equal(seen, bytes, MANY_BLOCKS * BLOCK);
+    free(bytes);
+    free(seen);
+    end_world(&world);
+}
+
 /* A thread that has read a word once, and reads it again when it is told to. */
 struct reader {
     pthread_t thread;
@@ -965,6 +1000,7 @@ int main(void)
         cmocka_unit_test(locks_exclude),
         cmocka_unit_test(ranges_exclude),
         cmocka_unit_test(a_node_that_is_killed_costs_what_it_had),
+        cmocka_unit_test(a_home_comes_back_of_which_much_is_shared),
         cmocka_unit_test(a_node_that_stood_still_comes_back_with_nothing),
         cmocka_unit_test(a_client_that_holds_a_lock_lets_go_when_it_is_killed),
         cmocka_unit_test(a_kept_lock_is_anybodys),

@@ -27,15 +27,21 @@ struct world {
 static const nigh_space_spec one_spec = {
     .struct_size = sizeof(nigh_space_spec), .name = "one", .home_size = 64 * BLOCK};
 
-static void begin(struct world *world)
+static void begin_with(struct world *world, uint32_t rights)
 {
     fake_space_init(&world->fake);
-    start(&world->f, &(struct fake_options){.hook = fake_space_hook,
+    start(&world->f, &(struct fake_options){.rights = rights,
+                                            .hook = fake_space_hook,
                                             .turn = fake_space_turn,
                                             .file = fake_space_file,
                                             .context = &world->fake});
     assert_int_equal(nigh_space_create(world->f.client, &one_spec, WAIT_US, &world->space),
                      NIGH_OK);
+}
+
+static void begin(struct world *world)
+{
+    begin_with(world, 0);
 }
 
 static void finish(struct world *world)
@@ -508,6 +514,38 @@ static void bytes_of_several_blocks_are_cut(void **state)
     assert_sentence(&world, "0x8c00");
     assert_int_equal(nigh_space_read(NULL, HERE(1), seen, 1, WAIT_US), NIGH_INVALID);
     finish(&world);
+}
+
+/* So many blocks ahead, and what is here not at all. */
+static void what_a_long_read_comes_to_is_fetched(void **state)
+{
+    static uint8_t seen[60 * BLOCK];
+    struct world world;
+    const uint64_t half = 5;
+
+    (void)state;
+    for (uint32_t fetches = 0; fetches < 2; fetches++) {
+        uint32_t first = fetches == 0 ? 0 : LIMIT_SPACE_FETCHES, all = fetches == 0 ? 0 : 60;
+
+        begin_with(&world, fetches == 0 ? 0 : SESSION_FETCHES);
+        stand(&world);
+        assert_int_equal(nigh_space_read(world.space, THERE(2) + 13, seen, 59 * BLOCK, SOON_US),
+                         NIGH_TIMEOUT);
+        go_on(&world);
+        assert_int_equal(get(&world, THERE(1)), 0);
+        assert_int_equal(said(&world, SPACE_RECORD_FETCH), first);
+        assert_int_equal(said(&world, SPACE_RECORD_READ), 2);
+        fake_node_lock(&world.f.fake);
+        space_bytes_store(fake_space_block(one(&world), THERE(7)), 8, &half, 8);
+        fake_space_show(one(&world), THERE(7));
+        fake_node_unlock(&world.f.fake);
+        assert_int_equal(nigh_space_read(world.space, THERE(2) + 13, seen, 59 * BLOCK, WAIT_US),
+                         NIGH_OK);
+        assert_int_equal(seen[5 * BLOCK + 8 - 13], 5);
+        assert_int_equal(said(&world, SPACE_RECORD_FETCH), first + (fetches == 0 ? 0 : all - 1));
+        assert_int_equal(said(&world, SPACE_RECORD_READ), 2 + 59);
+        finish(&world);
+    }
 }
 
 static void a_thread_sees_its_writes_and_others_do_not(void **state)
@@ -1486,6 +1524,7 @@ int main(void)
         cmocka_unit_test(what_is_here_is_read_without_asking),
         cmocka_unit_test(what_a_node_has_without_a_lease_is_asked_for),
         cmocka_unit_test(bytes_of_several_blocks_are_cut),
+        cmocka_unit_test(what_a_long_read_comes_to_is_fetched),
         cmocka_unit_test(a_thread_sees_its_writes_and_others_do_not),
         cmocka_unit_test(a_full_buffer_waits_for_room),
         cmocka_unit_test(a_ticket_says_what_is_done),

@@ -514,6 +514,40 @@ static void what_was_read_without_a_lease_is_read_again(void **state)
     end();
 }
 
+static void fetch(uint32_t who, uint64_t address)
+{
+    assert_true(space_producer_say(&producers[who], SPACE_RECORD_FETCH, &mapped, address));
+    turn();
+}
+
+/* Nobody is told of a fetch, nor held up by one for long. */
+static void a_fetch_has_its_time_and_no_more(void **state)
+{
+    nigh_status status = NIGH_OK;
+    uint64_t value, address = 0;
+
+    (void)state;
+    begin();
+    fetch(0, block);
+    fetch(0, block + BYTES);          /* freed */
+    fetch(0, space_address_first(5)); /* of a node that there is none */
+    fetch(0, 0);
+    assert_int_equal(broken, 0);
+    assert_true(space_producer_is_empty(&producers[0]));
+    assert_int_equal(space_producer_failures(&producers[0], &status, &address), 0);
+    assert_int_equal(ask_now(1, SPACE_RECORD_LOCK_WRITE, block), NIGH_OK);
+    fetch(0, block);
+    ask(0, SPACE_RECORD_FLUSH, 0, UINT64_MAX);
+    assert_false(space_producer_is_answered(&producers[0]));
+    now_us += LIMIT_SPACE_FETCH_US - 1;
+    turn();
+    assert_false(space_producer_is_answered(&producers[0]));
+    now_us++;
+    turn();
+    assert_int_equal(answer(0, &value), NIGH_OK);
+    end();
+}
+
 /* What was done is, once, and told when it may be. */
 static void what_was_done_without_a_lease_is_told_with_one(void **state)
 {
@@ -670,6 +704,7 @@ int main(void)
         cmocka_unit_test(a_row_is_of_what_each_write_says),
         cmocka_unit_test(what_a_window_does_not_hold_it_does_not_let_go),
         cmocka_unit_test(what_was_read_without_a_lease_is_read_again),
+        cmocka_unit_test(a_fetch_has_its_time_and_no_more),
         cmocka_unit_test(what_was_done_without_a_lease_is_told_with_one),
         cmocka_unit_test(what_was_done_and_left_is_told_so),
         cmocka_unit_test(what_nobody_was_told_of_is_free_again),
