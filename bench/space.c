@@ -43,6 +43,8 @@
 #define OPS           200u /* of a round, that take microseconds */
 #define RELOCKS       2000u
 #define RELOCKS_BATCH 100u
+#define LONG_BYTES    65536u /* of a read of many blocks */
+#define LONGS         25u
 #define TRACE         2000u /* of which some are misses, */
 #define TRACE_BATCH   100u  /* and which are timed so many at once */
 #define WALK_BLOCKS   8192u /* of which the small cache has an eighth */
@@ -590,6 +592,46 @@ static void run_handoffs(struct series *series, struct samples *round)
     space_nodes_wait(&pair, 1);
 }
 
+/* Node 1's turn of two. */
+static void carry_turns(struct space_nodes *nodes, const struct space_order *order)
+{
+    _Atomic uint32_t *turn = &nodes->shared->turn;
+
+    for (uint32_t n = 0; n < order->count; n++) {
+        while (atomic_load(turn) != 1) {
+            bench_word_wait(turn, 0);
+        }
+        lock_once(nodes->spaces[order->space], order->address);
+        bench_word_set(turn, 0);
+    }
+}
+
+/* What the other node locked last, and has given back: it is wanted from there. */
+static void run_turns(struct series *series, struct samples *round)
+{
+    struct space_order order = {
+        .carry = carry_turns, .space = SMALL, .address = locked, .count = OPS};
+    _Atomic uint32_t *turn = &pair.shared->turn;
+
+    (void)series;
+    atomic_store(turn, 1);
+    space_nodes_begin(&pair, 1, &order);
+    for (uint32_t n = 0; n < OPS; n++) {
+        uint64_t begin_ns;
+
+        while (atomic_load(turn) != 0) {
+            bench_word_wait(turn, 1);
+        }
+        begin_ns = bench_now_ns();
+        lock_once(small(), locked);
+        samples_add(round, (double)(bench_now_ns() - begin_ns));
+        if (n + 1 < OPS) {
+            bench_word_set(turn, 1);
+        }
+    }
+    space_nodes_wait(&pair, 1);
+}
+
 static void mutex_once(uint32_t n)
 {
     (void)n;
@@ -671,6 +713,28 @@ static void run_mpi(struct series *series, struct samples *round)
     samples_add(&series->counts, ranks_round(&ranks, ops[series->which], 8, OPS, round));
 }
 
+static void run_mpi_long(struct series *series, struct samples *round)
+{
+    samples_add(&series->counts, ranks_round(&ranks, "get", LONG_BYTES, LONGS, round));
+}
+
+static void read_long_once(uint32_t n)
+{
+    static uint8_t bytes[LONG_BYTES];
+    nigh_space_address address = walk();
+
+    (void)n;
+    walked += LONG_BYTES / BLOCK - 1;
+    bench_check(nigh_space_read(small(), address, bytes, sizeof bytes, SPACE_NODES_WAIT), "a read");
+}
+
+static void run_long_reads(struct series *series, struct samples *round)
+{
+    (void)series;
+    walked = (walked + LONG_BYTES / BLOCK - 1) / (LONG_BYTES / BLOCK) * (LONG_BYTES / BLOCK);
+    sample(round, LONGS, read_long_once);
+}
+
 /* `which` of a hundred are here, the others of a walk. */
 static void run_trace(struct series *series, struct samples *round)
 {
@@ -722,6 +786,7 @@ enum {
     MUTEX_CONTENDED,
     HANDOFF,
     CALL,
+    TURNS,
     MISS,
     WRITE_MISS,
     UPGRADE,
@@ -731,6 +796,8 @@ enum {
     MPI_GETS,
     MPI_PUTS,
     MPI_ADDS,
+    MPI_LONG,
+    LONG,
     TRACE_80,
     TRACE_95,
     CALL_OF_FOUR,
@@ -793,6 +860,8 @@ static struct series all[SERIES] = {
     [HANDOFF] = {IS("lock held here last, that another node asks for", "ns", BOTH, run_handoffs, 0,
                     MUTEX_CONTENDED)},
     [CALL] = {IS("a call of 64 bytes", "ns", BOTH, run_calls, 0, NO_FLOOR)},
+    [TURNS] = {IS("lock that another node held last, taken and given back", "ns", BOTH, run_turns,
+                  0, CALL)},
     [MISS] = {IS("read miss, clean", "ns", BOTH, run_misses, 0, CALL), .ratio = 1.5},
     [WRITE_MISS] = {IS("write miss, clean, and fence", "ns", BOTH, run_write_misses, 0, CALL)},
     [UPGRADE] = {IS("write of what is here to be read, and fence", "ns", BOTH, run_upgrades, 0,
@@ -808,6 +877,10 @@ static struct series all[SERIES] = {
                   .counted = CARRIED, .count_target = 8},
     [MPI_ADDS] = {IS("MPI_Fetch_and_op, 8 B", "ns", MPI, run_mpi, 2, ADD), .is_mpi = true,
                   .counted = CARRIED, .count_target = 8},
+    [MPI_LONG] = {IS("MPI_Get, 64 KiB", "ns", MPI, run_mpi_long, 0, NO_FLOOR), .is_mpi = true,
+                  .counted = CARRIED, .count_target = LONG_BYTES},
+    [LONG] = {IS("read of 64 KiB of which nothing is here", "ns", BOTH, run_long_reads, 0,
+                 MPI_LONG)},
     [TRACE_80] = {IS("reads of which 80 % hit", "ns", BOTH, run_trace, 80, MPI_GETS), .ratio = 3.5,
                   .is_faster = true, .counted = FOUND},
     [TRACE_95] = {IS("reads of which 95 % hit", "ns", BOTH, run_trace, 95, MPI_GETS), .ratio = 10,
@@ -1082,7 +1155,7 @@ static void open_all(const char *helper)
     space_plain_create(&plain, MANY);
     others_open();
     if (strcmp(helper, "-") != 0) {
-        ranks_open(&ranks, helper, 4 * KIB, false);
+        ranks_open(&ranks, helper, LONG_BYTES, false);
     }
     open_daemon();
     open_pair();

@@ -43,6 +43,7 @@ struct space_nodes_one {
 /* Shared by all of them. */
 struct space_nodes_shared {
     _Atomic uint32_t ends; /* what goes on until told otherwise */
+    _Atomic uint32_t turn; /* whose it is, of two that take turns */
     struct space_nodes_one one[SPACE_NODES_MOST];
 };
 
