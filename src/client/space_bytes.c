@@ -18,15 +18,18 @@ static nigh_status ask_bytes(nigh_space *space, struct client_window *window, ui
     return window_ask(space, window, &question, deadline_us, NULL, bytes);
 }
 
-/* Reads what is here, by the lease that the node had before the read. */
+/* Reads what is here, by the lease that the node had before the read; counts whether it was. */
 static inline bool read_here(nigh_space *space, struct client_window *window, uint64_t address,
                              void *bytes, uint32_t length)
 {
     uint64_t until_us = space_until_us(space);
+    bool is_here = space_producer_read(&window->producer, &space->mapped, address, bytes, length) ==
+                       SPACE_READ &&
+                   space_was_current(until_us);
 
-    return space_producer_read(&window->producer, &space->mapped, address, bytes, length) ==
-               SPACE_READ &&
-           space_was_current(until_us);
+    space_producer_count(&window->producer, space->mapped.number,
+                         likely(is_here) ? SPACE_COUNT_HITS : SPACE_COUNT_MISSES);
+    return is_here;
 }
 
 /* The clock is asked for what is not here alone. */
