@@ -529,7 +529,12 @@ NIGH_API nigh_status nigh_next_event(nigh_client *client, uint64_t timeout_us, n
     X(space_waiting, "operations that wait for a block")                  \
     X(space_blocks_used, "blocks of homes here that are allocated")       \
     X(space_frames_used, "copies of others' blocks")                      \
-    X(space_blocks_lost, "blocks of homes here whose bytes are lost")
+    X(space_blocks_lost, "blocks of homes here whose bytes are lost")     \
+    X(space_client_reads, "of a block each, by clients here, by theirs")  \
+    X(space_hits, "of these, those that found it where they read it")     \
+    X(space_locks_kept, "locks that clients here had kept")               \
+    X(space_asks, "of other nodes for a block, of these spaces")          \
+    X(space_invalidations, "copies taken away from here")
 
 /* Zero-fill, then set struct_size, which lets the struct grow: at its end. */
 typedef struct nigh_node_stats {

@@ -133,6 +133,25 @@ typedef struct nigh_space_info {
 NIGH_API nigh_status nigh_space_stat(nigh_client *client, const char *name, uint64_t timeout_us,
                                      nigh_space_info *info);
 
+/* Of a space at the client's node, ever: as long as the node runs, and takes part in it. */
+typedef struct nigh_space_counts {
+    size_t struct_size;
+    /* Reads, of a block each, by all clients of the node, and those of what lay where it was read;
+     * locks of a block each that they had, and those that a thread had kept. It is clients that
+     * count these: each may say what it likes. */
+    uint64_t reads, hits, locks, kept;
+    uint64_t writes, atomics;       /* carried out for clients of the node */
+    uint64_t asks;                  /* of other nodes, for a block of theirs */
+    uint64_t invalidations;         /* copies that others' writes took away from here, */
+    uint64_t evictions;             /* and those that gave way to other blocks */
+    uint64_t messages, block_bytes; /* to other nodes */
+} nigh_space_counts;
+
+/* The caller sets counts->struct_size. As nigh_space_stat; NIGH_INVALID: the node is older than
+ * this libnigh, too. */
+NIGH_API nigh_status nigh_space_count(nigh_client *client, const char *name, uint64_t timeout_us,
+                                      nigh_space_counts *counts);
+
 /*
  * The spaces to which the client's user has any right, whose names are behind `after` (NULL: all),
  * in the order of the names' bytes, as many as there is room for. The caller sets struct_size of

@@ -351,6 +351,7 @@
 #define LIMIT_SPACE_MAKES         16  /* of one node to make or delete one, at once */
 #define LIMIT_SESSION_WINDOWS     64  /* of one client: threads that use spaces at the same time */
 #define LIMIT_SPACE_HOLDS         64  /* blocks that one thread holds, or keeps */
+#define LIMIT_SPACE_COUNT_STEP    (UINT64_C(1) << 56) /* that a thread counts between two looks */
 #define LIMIT_SPACE_LOOK_US       UINT64_C(10000) /* who waits for a lane looks whether it lives */
 #define LIMIT_SPACE_SETS          (1u << 24)      /* of one space's frames at one node */
 #define LIMIT_SPACE_HOME_BYTES    (UINT64_C(1) << 46) /* of one space's home memory at one node */

@@ -15,8 +15,9 @@
 
 #define SPACE_HELP_LS "  ls [PREFIX]          all spaces, by name; PREFIX: what names begin with\n"
 
-#define SPACE_HELP_STAT \
-    "  stat NAME            its sizes, who may what, and which nodes take part\n"
+#define SPACE_HELP_STAT                                                                         \
+    "  stat NAME            its sizes, who may what, which nodes take part, and what was done " \
+    "here\n"
 
 #define SPACE_HELP_ALLOC                                                  \
     "  alloc NAME SIZE      memory of it, all zero; prints its ADDRESS\n" \

@@ -45,7 +45,36 @@ static const char *durability_name(nigh_space_durability durability)
     }
 }
 
-static void print_json(struct json *json, const nigh_space_info *info)
+/* Of a hundred reads; of none: -1. */
+static double hit_rate(const nigh_space_counts *counts)
+{
+    return counts->reads == 0 ? -1 : 100 * (double)counts->hits / (double)counts->reads;
+}
+
+static void print_counts_json(struct json *json, const nigh_space_counts *counts)
+{
+    json_object_open(json, "here");
+    json_u64(json, "reads", counts->reads);
+    json_u64(json, "hits", counts->hits);
+    json_u64(json, "misses", counts->reads - counts->hits);
+    if (counts->reads > 0) {
+        json_double(json, "hit_percent", hit_rate(counts));
+    }
+    json_u64(json, "locks", counts->locks);
+    json_u64(json, "locks_kept", counts->kept);
+    json_u64(json, "writes", counts->writes);
+    json_u64(json, "atomics", counts->atomics);
+    json_u64(json, "asks", counts->asks);
+    json_u64(json, "invalidations", counts->invalidations);
+    json_u64(json, "evictions", counts->evictions);
+    json_u64(json, "messages", counts->messages);
+    json_u64(json, "block_bytes", counts->block_bytes);
+    json_object_close(json);
+}
+
+/* counts NULL: nothing is said of them. */
+static void print_json(struct json *json, const nigh_space_info *info,
+                       const nigh_space_counts *counts)
 {
     char rights[RIGHTS_TEXT];
 
@@ -68,6 +97,9 @@ static void print_json(struct json *json, const nigh_space_info *info)
         }
     }
     json_array_close(json);
+    if (counts != NULL) {
+        print_counts_json(json, counts);
+    }
     json_object_close(json);
 }
 
@@ -113,7 +145,7 @@ static nigh_status list(struct cli *cli, const struct space_job *job, struct jso
                        "YOU", "GROUP", "OTHERS", "NODES", "NAME");
             }
             if (cli->json) {
-                print_json(json, &infos[n]);
+                print_json(json, &infos[n], NULL);
             } else {
                 print_line(&infos[n]);
             }
@@ -172,9 +204,30 @@ static void print_text(const nigh_space_info *info)
            format_nodes(info->ranks, nodes), durability_name(info->durability));
 }
 
+static void print_counts_text(const nigh_space_counts *counts)
+{
+    char bytes[BYTES_SIZE_TEXT], percent[16] = "";
+
+    bytes_format_size(counts->block_bytes, bytes);
+    if (counts->reads > 0) {
+        (void)snprintf(percent, sizeof percent, " (%.2f %%)", hit_rate(counts));
+    }
+    printf("  here      %llu reads, of which %llu hits%s, %llu misses\n"
+           "            %llu locks, of which %llu were kept; %llu writes, %llu atomics\n"
+           "            %llu blocks asked of other nodes; %llu copies taken away, %llu evicted\n"
+           "            %llu messages to other nodes, %s of blocks\n",
+           (unsigned long long)counts->reads, (unsigned long long)counts->hits, percent,
+           (unsigned long long)(counts->reads - counts->hits), (unsigned long long)counts->locks,
+           (unsigned long long)counts->kept, (unsigned long long)counts->writes,
+           (unsigned long long)counts->atomics, (unsigned long long)counts->asks,
+           (unsigned long long)counts->invalidations, (unsigned long long)counts->evictions,
+           (unsigned long long)counts->messages, bytes);
+}
+
 int cli_space_stat(struct cli *cli, const struct space_job *job)
 {
     nigh_space_info info = {.struct_size = sizeof info};
+    nigh_space_counts counts = {.struct_size = sizeof counts};
     struct json json = {0};
     int exit_code = cli_open(cli, 0);
     nigh_status status;
@@ -186,10 +239,18 @@ int cli_space_stat(struct cli *cli, const struct space_job *job)
     if (status != NIGH_OK) {
         return cli_space_failed(cli, job, status);
     }
+    status = nigh_space_count(cli->client, job->name, cli_space_timeout_us(cli, job), &counts);
+    /* An older node does not know the question. */
+    if (status != NIGH_OK && status != NIGH_INVALID && status != NIGH_UNSUPPORTED) {
+        return cli_space_failed(cli, job, status);
+    }
     if (cli->json) {
-        print_json(&json, &info);
-    } else {
-        print_text(&info);
+        print_json(&json, &info, status == NIGH_OK ? &counts : NULL);
+        return CLI_OK;
+    }
+    print_text(&info);
+    if (status == NIGH_OK) {
+        print_counts_text(&counts);
     }
     return CLI_OK;
 }

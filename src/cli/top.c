@@ -114,6 +114,11 @@ static bool has_replicas(const nigh_node_stats *now)
             now->replicas_made | now->replica_failures) != 0;
 }
 
+static bool has_spaces(const nigh_node_stats *now)
+{
+    return (now->spaces | now->space_client_reads | now->space_writes) != 0;
+}
+
 static void print_calls(const nigh_node_stats *now, const nigh_node_stats *before,
                         uint64_t elapsed_us)
 {
@@ -218,6 +223,28 @@ static void print_members(const nigh_node_stats *now)
     }
 }
 
+static void print_spaces(const nigh_node_stats *now, const nigh_node_stats *before,
+                         uint64_t elapsed_us)
+{
+    char memory[BYTES_SIZE_TEXT], moved[BYTES_SIZE_TEXT];
+    uint64_t reads = now->space_client_reads;
+
+    bytes_format_size(now->space_memory_bytes, memory);
+    bytes_format_size(now->space_message_bytes, moved);
+    printf("spaces    %llu (%s), %llu threads; %llu reads (%.0f a second), %.2f %% hits; %llu "
+           "writes, %llu atomics, %llu locks, %llu more that were kept\n"
+           "          %llu blocks asked of other nodes, %llu copies taken away, %llu evicted; %llu "
+           "messages, %s of blocks\n",
+           (unsigned long long)now->spaces, memory, (unsigned long long)now->space_windows,
+           (unsigned long long)reads, rate(reads, before->space_client_reads, elapsed_us),
+           reads == 0 ? 0.0 : 100 * (double)now->space_hits / (double)reads,
+           (unsigned long long)now->space_writes, (unsigned long long)now->space_atomics,
+           (unsigned long long)now->space_locks, (unsigned long long)now->space_locks_kept,
+           (unsigned long long)now->space_asks, (unsigned long long)now->space_invalidations,
+           (unsigned long long)now->space_evictions, (unsigned long long)now->space_messages,
+           moved);
+}
+
 static void print_holders(struct cli *cli)
 {
     nigh_holder holders[HOLDERS_SHOWN];
@@ -242,6 +269,9 @@ static void print_picture(struct cli *cli, const nigh_node_stats *now,
     }
     if (has_call_memory(now)) {
         print_call_memory(now);
+    }
+    if (has_spaces(now)) {
+        print_spaces(now, before, elapsed_us);
     }
     if (!cli_is_alone(cli)) {
         print_cluster(now, before, elapsed_us);

@@ -15,18 +15,23 @@ static nigh_status ask_bytes(nigh_space *space, struct client_window *window, ui
     struct space_question question = {
         .kind = SPACE_RECORD_READ, .address = address, .length = length};
 
+    space_producer_count(&window->producer, space->mapped.number, SPACE_COUNT_MISSES);
     return window_ask(space, window, &question, deadline_us, NULL, bytes);
 }
 
-/* Reads what is here, by the lease that the node had before the read. */
+/* Reads what is here, by the lease that the node had before the read; counts what was. */
 static inline bool read_here(nigh_space *space, struct client_window *window, uint64_t address,
                              void *bytes, uint32_t length)
 {
     uint64_t until_us = space_until_us(space);
 
-    return space_producer_read(&window->producer, &space->mapped, address, bytes, length) ==
-               SPACE_READ &&
-           space_was_current(until_us);
+    if (unlikely(space_producer_read(&window->producer, &space->mapped, address, bytes, length) !=
+                 SPACE_READ) ||
+        unlikely(!space_was_current(until_us))) {
+        return false;
+    }
+    space_producer_count(&window->producer, space->mapped.number, SPACE_COUNT_HITS);
+    return true;
 }
 
 /* A read of several blocks: what is left of it. */

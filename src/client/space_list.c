@@ -66,6 +66,52 @@ nigh_status nigh_space_stat(nigh_client *client, const char *name, uint64_t time
     return status;
 }
 
+static nigh_status check_counts(nigh_client *client, const nigh_space_counts *counts)
+{
+    return client_knows_size(counts->struct_size, sizeof(*counts), sizeof(*counts))
+               ? NIGH_OK
+               : error_set(client, NIGH_INVALID,
+                           "nigh_space_count: set struct_size to sizeof(nigh_space_counts)");
+}
+
+nigh_status nigh_space_count(nigh_client *client, const char *name, uint64_t timeout_us,
+                             nigh_space_counts *counts)
+{
+    nigh_status status = space_check_name(client, name, counts, "nigh_space_count");
+    struct session_space_counts said;
+    nigh_space_counts all;
+    struct client_op op;
+
+    if (status == NIGH_OK) {
+        status = check_counts(client, counts);
+    }
+    if (status != NIGH_OK) {
+        return status;
+    }
+    space_init(&op, client, SESSION_SPACE_COUNT, timeout_us);
+    op.u.place.bytes = name;
+    op.u.place.count = space_name_bytes(name);
+    op.u.space.answer = &said;
+    op.u.space.answer_bytes = sizeof(said);
+    status = space_run(&op);
+    if (status == NIGH_OK) {
+        all = (nigh_space_counts){.struct_size = counts->struct_size,
+                                  .reads = said.reads,
+                                  .hits = said.hits,
+                                  .locks = said.locks,
+                                  .kept = said.kept,
+                                  .writes = said.writes,
+                                  .atomics = said.atomics,
+                                  .asks = said.asks,
+                                  .invalidations = said.invalidations,
+                                  .evictions = said.evictions,
+                                  .messages = said.messages,
+                                  .block_bytes = said.block_bytes};
+        client_copy_out(counts, counts->struct_size, &all, sizeof(all));
+    }
+    return status;
+}
+
 /* Where the n-th is, in an array of the caller's, whose infos may be longer than ours. */
 static nigh_space_info *info_at(nigh_space_info *infos, size_t struct_size, size_t n)
 {

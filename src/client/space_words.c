@@ -137,10 +137,12 @@ static nigh_status ask_for_lock(nigh_space *space, struct client_window *window,
     nigh_status status;
 
     if (take_kept(space, window, block, is_alone, kept)) {
+        space_producer_count(&window->producer, space->mapped.number, SPACE_COUNT_KEPT);
         return NIGH_OK;
     }
     status = window_ask(space, window, question, deadline_of(patience), &value, NULL);
     if (status == NIGH_OK) {
+        space_producer_count(&window->producer, space->mapped.number, SPACE_COUNT_LOCKS);
         /* Noted in any case: a lock that was let go here, unheard, has its word no more. */
         *kept = space_producer_note_lock(&window->producer, &space->mapped, block, is_alone, value);
         if (!is_locked_again(window, space, block)) {

@@ -29,6 +29,7 @@ enum session_space_what {
     SESSION_SPACE_WINDOW,     /* makes a window, zeroed -> generation: the number of its file */
     SESSION_SPACE_WINDOW_END, /* id.number: of a window's file. What is in it is carried out, or
                                  fails; what it holds is let go */
+    SESSION_SPACE_COUNT,      /* the name -> a session_space_counts, for who has any right to it */
     SESSION_SPACE_WHATS
 };
 
@@ -72,6 +73,18 @@ struct session_space_stat {
     char name[LIMIT_SPACE_NAME_BYTES + 1];
 };
 
+/* Of a space at this node, ever, as far back as it knows. */
+struct session_space_counts {
+    /* As threads of its clients say, which may say anything: reads, of a block each, and those of
+     * what lay where it was read; locks of a block each, and those that the thread had kept. */
+    uint64_t reads, hits, locks, kept;
+    uint64_t writes, atomics; /* carried out here */
+    uint64_t asks;            /* of other nodes for a block of theirs: all misses of its cache */
+    uint64_t invalidations;   /* copies that were taken away from here, */
+    uint64_t evictions;       /* and those that gave way to others */
+    uint64_t messages, block_bytes; /* to other nodes */
+};
+
 /* Files are asked for by SESSION_SPACE_ASK, as often as one likes while the space is open: both
  * are views (space_view.h), to be read alone. */
 struct session_space_opened {
@@ -92,6 +105,7 @@ _Static_assert(sizeof(struct session_space_make) == 32 &&
                    sizeof(struct session_space_stat) == 80 + LIMIT_SPACE_NAME_BYTES + 1 &&
                    sizeof(struct session_space_stat) == 128 &&
                    sizeof(struct session_space_opened) == 144 &&
+                   sizeof(struct session_space_counts) == 88 &&
                    sizeof(struct session_space_page) <= LIMIT_CALL_BYTES,
                "they lie in places");
 

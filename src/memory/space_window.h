@@ -105,6 +105,15 @@ struct space_failure {
     uint64_t reserved[14];
 };
 
+/* What a thread counts of a space, ever; its reads are of a block each. */
+enum space_count {
+    SPACE_COUNT_HITS,   /* reads of what lay where it is read, */
+    SPACE_COUNT_MISSES, /* and those for which the lane was asked */
+    SPACE_COUNT_KEPT,   /* locks that it had kept, */
+    SPACE_COUNT_LOCKS,  /* and those that the lane gave */
+    SPACE_COUNTS
+};
+
 struct space_window {
     struct space_place tail;  /* client: bytes of records, ever */
     struct space_flag asleep; /* client: the news it sleeps on, or is about to, and 1; 0: none */
@@ -114,7 +123,10 @@ struct space_window {
     struct space_reply reply; /* lane */
     struct space_failure failure;             /* lane */
     _Atomic uint64_t kept[LIMIT_SPACE_HOLDS]; /* both: see enum space_kept_state */
-    uint8_t reserved[4096 - 7 * 128 - 8 * LIMIT_SPACE_HOLDS - 8 * LIMIT_SPACE_HINTS];
+    /* client, by the space's place (space_place_of): nobody's but who looks at numbers */
+    _Atomic uint64_t counts[LIMIT_SPACES][SPACE_COUNTS];
+    uint8_t reserved[4096 - 7 * 128 - 8 * LIMIT_SPACE_HOLDS - 8 * LIMIT_SPACES * SPACE_COUNTS -
+                     8 * LIMIT_SPACE_HINTS];
     _Atomic uint64_t hints[LIMIT_SPACE_HINTS];                 /* client: space << 32 | frame */
     _Atomic uint64_t reply_bytes[LIMIT_SPACE_BLOCK_BYTES / 8]; /* lane */
     _Atomic uint64_t ring[LIMIT_SPACE_RING_BYTES / 8];         /* client; DONE: lane */
@@ -126,6 +138,17 @@ _Static_assert((LIMIT_SPACE_TAKEN & (LIMIT_SPACE_TAKEN - 1)) == 0, "what is take
 _Static_assert((LIMIT_SPACE_HINTS & (LIMIT_SPACE_HINTS - 1)) == 0, "hints wrap");
 
 _Static_assert(offsetof(struct space_window, kept) == 896, "kept locks behind what is told");
+_Static_assert(offsetof(struct space_window, counts) == 1408 &&
+                   offsetof(struct space_window, hints) == 3584,
+               "they are shared");
+_Static_assert(256 % LIMIT_SPACES == 0, "a number's low bits are a place");
+
+/* A number that a session has for a space has in its low 8 bits a place and 1: which no two have
+ * that it has open at once. */
+static inline uint32_t space_place_of(uint32_t number)
+{
+    return (number - 1) % LIMIT_SPACES;
+}
 
 /* ---- kept locks ----------------------------------------------------------- */
 
@@ -304,6 +327,15 @@ static inline enum space_answer space_mapped_read(struct space_producer *produce
         space_producer_hint(producer, space->number, frame);
     }
     return answer;
+}
+
+/* One more: by a plain load and store, as the word is the thread's own. */
+static inline void space_producer_count(struct space_producer *producer, uint32_t space,
+                                        enum space_count what)
+{
+    _Atomic uint64_t *count = &producer->window->counts[space_place_of(space)][what];
+
+    shared_store_relaxed(count, shared_load_relaxed(count) + 1);
 }
 
 /*

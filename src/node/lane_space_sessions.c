@@ -136,9 +136,12 @@ static void let_go(struct lane_spaces *at, uint32_t slot, const struct space_ope
     at->is_awake = true;
 }
 
-static void end_window(struct lane_spaces *at, struct space_window_here *window)
+static void end_window(struct lane_spaces *at, struct lane_space_session *session,
+                       struct space_window_here *window)
 {
+    lane_space_count_window(at, session, window);
     space_windows_remove(at->windows, window->window, at->lane->now_us);
+    free(window->seen);
     memfd_unmap(window->memory, sizeof(struct space_window));
     fd_close(&window->fd);
     window->number = 0;
@@ -250,6 +253,7 @@ static nigh_status take_opened(struct lane_spaces *at, const struct space_asked 
     }
     if (opened == NULL)
         return NIGH_LIMIT; /* some were deleted since */
+    lane_space_count_opened(at, session, opened);
     opened->uses = (opened->uses + 1) & (UINT32_MAX >> PLACE_BITS);
     opened->number = number_of((uint32_t)(opened - session->opened), opened->uses);
     opened->place = place;
@@ -510,8 +514,10 @@ void lane_space_close_all(struct lane_spaces *at, uint64_t birth)
         struct lane_space_session *session = at->sessions[slot];
 
         for (uint32_t n = 0; session != NULL && n < LIMIT_SPACES; n++) {
-            if (session->opened[n].birth == birth)
+            if (session->opened[n].birth == birth && session->opened[n].number != 0) {
+                lane_space_count_opened(at, session, &session->opened[n]);
                 session->opened[n].number = 0;
+            }
         }
     }
 }
@@ -526,6 +532,7 @@ static void answer_close(const struct asked_for *want)
     }
     if (--opened->count == 0) {
         let_go(want->at, want->slot, opened);
+        lane_space_count_opened(want->at, want->at->sessions[want->slot], opened);
         opened->number = 0;
     }
     complete(want, NIGH_OK);
@@ -543,9 +550,12 @@ static void answer_with(const struct asked_for *want, uint8_t *to, const void *s
     lane_on_complete(want->lane, want->slot, &cqe);
 }
 
+/* STAT and COUNT. */
 static void answer_stat(const struct asked_for *want, uint8_t *bytes)
 {
+    bool is_count = want->sqe->name_size == SESSION_SPACE_COUNT;
     struct space_info info = {0};
+    struct session_space_counts counts;
     struct session_space_stat stat;
     uint32_t place;
 
@@ -563,7 +573,10 @@ static void answer_stat(const struct asked_for *want, uint8_t *bytes)
         complete(want, NIGH_DENIED);
         return;
     }
-    answer_with(want, bytes, &stat, sizeof(stat));
+    if (is_count)
+        lane_space_counts(want->at, place, &counts);
+    answer_with(want, bytes, is_count ? (const void *)&counts : &stat,
+                is_count ? sizeof(counts) : sizeof(stat));
 }
 
 /* ---- lists ---------------------------------------------------------------- */
@@ -631,17 +644,19 @@ static nigh_status make_window(struct lane_spaces *at, uint32_t slot,
 
     if (status != NIGH_OK)
         return status;
-    status = memfd_map(window->fd, sizeof(struct space_window), MEMFD_WRITABLE | MEMFD_PREFAULT,
-                       &window->memory);
-    if (status != NIGH_OK) {
-        fd_close(&window->fd);
-        return status;
-    }
-    status = space_windows_add(at->windows, slot, window->memory, &window->window);
-    if (status != NIGH_OK) {
+    window->seen = calloc(LIMIT_SPACES, sizeof(*window->seen));
+    window->memory = NULL;
+    status = window->seen == NULL ? NIGH_NO_RESOURCES
+                                  : memfd_map(window->fd, sizeof(struct space_window),
+                                              MEMFD_WRITABLE | MEMFD_PREFAULT, &window->memory);
+    if (status == NIGH_OK)
+        status = space_windows_add(at->windows, slot, window->memory, &window->window);
+    if (status == NIGH_OK)
+        return NIGH_OK;
+    if (window->memory != NULL)
         memfd_unmap(window->memory, sizeof(struct space_window));
-        fd_close(&window->fd);
-    }
+    free(window->seen);
+    fd_close(&window->fd);
     return status;
 }
 
@@ -677,7 +692,7 @@ static void answer_window_end(const struct asked_for *want)
                                            : NULL;
 
     if (window != NULL)
-        end_window(want->at, window);
+        end_window(want->at, want->at->sessions[want->slot], window);
     complete(want, window == NULL ? NIGH_INVALID : NIGH_OK);
 }
 
@@ -716,6 +731,7 @@ static uint64_t place_bytes(const struct session_sqe *sqe)
     switch ((enum session_space_what)sqe->name_size) {
     case SESSION_SPACE_OPEN: return max_u64(most, sizeof(struct session_space_opened));
     case SESSION_SPACE_STAT: return max_u64(most, sizeof(struct session_space_stat));
+    case SESSION_SPACE_COUNT: return max_u64(most, sizeof(struct session_space_counts));
     case SESSION_SPACE_LIST: return max_u64(most, sizeof(struct session_space_page));
     case SESSION_SPACE_CREATE:
     case SESSION_SPACE_DELETE: return max_u64(most, 1);
@@ -730,7 +746,8 @@ static void answer(const struct asked_for *want, uint8_t *bytes)
     case SESSION_SPACE_DELETE: answer_change(want, bytes); break;
     case SESSION_SPACE_OPEN: answer_open(want, bytes); break;
     case SESSION_SPACE_CLOSE: answer_close(want); break;
-    case SESSION_SPACE_STAT: answer_stat(want, bytes); break;
+    case SESSION_SPACE_STAT:
+    case SESSION_SPACE_COUNT: answer_stat(want, bytes); break;
     case SESSION_SPACE_LIST: answer_list(want, bytes); break;
     case SESSION_SPACE_WINDOW: answer_window(want); break;
     case SESSION_SPACE_WINDOW_END: answer_window_end(want); break;
@@ -800,7 +817,7 @@ void lane_spaces_forget(struct lane *lane, uint32_t slot, bool for_good)
         return;
     for (uint32_t n = 0; n < LIMIT_SESSION_WINDOWS; n++) {
         if (session->windows[n].number != 0)
-            end_window(at, &session->windows[n]);
+            end_window(at, session, &session->windows[n]);
     }
     for (uint32_t n = 0; n < LIMIT_SPACES; n++)
         session->opened[n].number = 0;

@@ -449,10 +449,11 @@ uint64_t lane_spaces_due_us(const struct lane *lane)
 
 void lane_spaces_count(const struct lane *lane, nigh_node_stats *stats)
 {
-    const struct lane_spaces *at = lane->spaces;
+    struct lane_spaces *at = lane->spaces;
 
     if (at == NULL)
         return;
+    lane_space_add_counts(at, stats);
     stats->spaces += space_registry_count(at->registry);
     stats->space_windows += at->window_count;
     stats->space_memory_bytes += region_memories_bytes(at->memories);
@@ -473,6 +474,8 @@ void lane_spaces_count(const struct lane *lane, nigh_node_stats *stats)
         stats->space_message_bytes += own.bytes;
         stats->space_terms += own.terms;
         stats->space_evictions += own.evictions;
+        stats->space_asks += own.asks;
+        stats->space_invalidations += own.invalidations;
         stats->space_waiting += own.waiting;
         stats->space_blocks_used += own.home_used;
         stats->space_frames_used += own.frames_used;

@@ -84,12 +84,19 @@ struct space_window_here {
     uint32_t uses;
     int fd;
     void *memory;
-    uint32_t window; /* of space_windows */
+    uint32_t window;                /* of space_windows */
+    uint64_t (*seen)[SPACE_COUNTS]; /* its `counts`, as they were last looked at */
 };
 
 struct lane_space_session {
     struct space_opened opened[LIMIT_SPACES];
     struct space_window_here windows[LIMIT_SESSION_WINDOWS];
+};
+
+/* What clients of this node say that they did to a space. */
+struct space_counted {
+    uint64_t birth;
+    uint64_t sums[SPACE_COUNTS];
 };
 
 struct lane_spaces {
@@ -116,7 +123,8 @@ struct lane_spaces {
     struct space_here *places[LIMIT_SPACES];
     uint64_t empty; /* places that were forgotten without ever having anything here */
     struct space_asked asked[SPACE_ASKED];
-    struct lane_space_session **sessions; /* by slot; NULL: it has opened nothing */
+    struct lane_space_session **sessions;       /* by slot; NULL: it has opened nothing */
+    struct space_counted counted[LIMIT_SPACES]; /* by place of the registry */
 };
 
 static inline bool lane_spaces_has_link(const struct lane_spaces *at, uint8_t seat)
@@ -169,6 +177,20 @@ nigh_status lane_spaces_open_logs(struct lane_spaces *at);
 void lane_spaces_close_logs(struct lane_spaces *at);
 /* The node stops: what was appended is written, and nothing is under way any more. */
 void lane_space_stop_log(struct space_here *here);
+
+/* ---- lane_space_counts.c -------------------------------------------------- */
+
+/* Takes what a window's words have grown by: before the window goes. */
+void lane_space_count_window(struct lane_spaces *at, const struct lane_space_session *session,
+                             const struct space_window_here *window);
+/* The same of all windows of the session, of what it has open: before it has it no more. Of a place
+ * where nothing is open (number 0) what they say is passed over: before it has something there. */
+void lane_space_count_opened(struct lane_spaces *at, const struct lane_space_session *session,
+                             const struct space_opened *opened);
+/* Of a space that is known. */
+void lane_space_counts(struct lane_spaces *at, uint32_t place, struct session_space_counts *counts);
+/* Of all of them. */
+void lane_space_add_counts(struct lane_spaces *at, nigh_node_stats *stats);
 
 /* ---- lane_space_sessions.c ------------------------------------------------ */
 

@@ -307,11 +307,13 @@ struct space_engine_stats {
     uint64_t reads, writes, atomics, locks; /* that ended well here */
     uint64_t messages, bytes;               /* said */
     uint64_t terms;                         /* begun */
-    uint64_t evictions;
-    uint64_t refused; /* messages that nobody says */
-    uint64_t stale;   /* of earlier terms */
-    uint64_t dropped; /* not said, as a term ended before */
-    uint64_t waiting; /* ops */
+    uint64_t asks;                          /* of homes for a block of theirs */
+    uint64_t invalidations;                 /* copies that were taken away from here, */
+    uint64_t evictions;                     /* and those that gave way to others */
+    uint64_t refused;                       /* messages that nobody says */
+    uint64_t stale;                         /* of earlier terms */
+    uint64_t dropped;                       /* not said, as a term ended before */
+    uint64_t waiting;                       /* ops */
     uint64_t frames, frames_used;
     uint64_t home_blocks, home_used;
     uint64_t lost; /* blocks of this home whose bytes nobody has */

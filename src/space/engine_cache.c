@@ -33,6 +33,12 @@ static bool is_leaving(uint8_t state)
     return state == SPACE_CACHE_EVICTING || state == SPACE_CACHE_WRITING_BACK;
 }
 
+static bool is_ask(uint8_t event)
+{
+    return event == SPACE_HOME_ASK_READ || event == SPACE_HOME_ASK_WRITE ||
+           event == SPACE_HOME_ASK_ATOMIC;
+}
+
 /* ---- what a step says is done --------------------------------------------- */
 
 static uint64_t frame_offset(const struct space_engine *engine, uint32_t frame)
@@ -53,6 +59,7 @@ static void say(struct space_engine *engine, const struct line_at *at,
         engine->stats.dropped++;
         return;
     }
+    engine->stats.asks += is_to_home && is_ask(message->event);
     space_wire_of(message, is_to_home ? SPACE_WIRE_TO_HOME : SPACE_WIRE_TO_CACHE, at->block,
                   &send.wire);
     if (is_to_home && message->event == SPACE_HOME_ASK_ATOMIC) {
@@ -592,6 +599,7 @@ void engine_cache_message(struct space_engine *engine, uint8_t seat, const struc
     struct space_spot *place = engine_find_place(engine, block);
     struct space_message message;
     enum space_result result;
+    bool had;
 
     if (!engine_is_address(engine, block) || wire->address != block ||
         engine_is_ours(engine, block) || !is_frame(engine, wire->frame)) {
@@ -611,8 +619,10 @@ void engine_cache_message(struct space_engine *engine, uint8_t seat, const struc
         end_asked(engine, block, NIGH_OK, wire->operands[0]);
         place->is_busy = false;
     }
+    had = space_line_is_readable(at.line);
     result = step(engine, &at, &message, NULL);
     engine->stats.stale += result == SPACE_STALE;
+    engine->stats.invalidations += had && !space_line_is_readable(at.line);
     if (result == SPACE_REFUSED) {
         engine_refuse(engine, seat);
     }

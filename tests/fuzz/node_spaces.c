@@ -58,9 +58,9 @@ void spaces_make_question(struct fuzz_input *input, const struct client_spaces *
 {
     /* What lets others be asked for comes more often. */
     static const uint8_t whats[] = {
-        SESSION_SPACE_CREATE, SESSION_SPACE_OPEN,   SESSION_SPACE_WINDOW,    SESSION_SPACE_CREATE,
-        SESSION_SPACE_OPEN,   SESSION_SPACE_CLOSE,  SESSION_SPACE_DELETE,    SESSION_SPACE_STAT,
-        SESSION_SPACE_LIST,   SESSION_SPACE_WINDOW, SESSION_SPACE_WINDOW_END};
+        SESSION_SPACE_CREATE, SESSION_SPACE_OPEN,   SESSION_SPACE_WINDOW,     SESSION_SPACE_CREATE,
+        SESSION_SPACE_OPEN,   SESSION_SPACE_CLOSE,  SESSION_SPACE_DELETE,     SESSION_SPACE_STAT,
+        SESSION_SPACE_LIST,   SESSION_SPACE_WINDOW, SESSION_SPACE_WINDOW_END, SESSION_SPACE_COUNT};
     uint8_t shape = fuzz_byte(input);
     uint64_t place = shape / 16 % LIMIT_OWN_PLACES * LIMIT_CALL_BYTES;
     struct session_space_id id = {.number = spaces->number, .argument = 1 + shape % 3};
@@ -74,6 +74,7 @@ void spaces_make_question(struct fuzz_input *input, const struct client_spaces *
     case SESSION_SPACE_CREATE: sqe->data_size = put_make(input, places + place); break;
     case SESSION_SPACE_OPEN:
     case SESSION_SPACE_DELETE:
+    case SESSION_SPACE_COUNT:
     case SESSION_SPACE_STAT: sqe->data_size = put_name(input, places + place); break;
     case SESSION_SPACE_WINDOW_END: id.number = spaces->files[FILE_WINDOW]; break;
     default: break;
@@ -119,6 +120,7 @@ void spaces_take_answer(struct client_spaces *spaces, const struct world_peer *w
 {
     const uint8_t *at = session_place_at((uint8_t *)(uintptr_t)places, sqe->offset, cqe->data_size);
     struct session_space_stat stat;
+    struct session_space_counts counts;
     struct session_space_page page;
 
     if (sqe->op != SESSION_OP_SPACE || cqe->status != NIGH_OK || at == NULL)
@@ -128,6 +130,10 @@ void spaces_take_answer(struct client_spaces *spaces, const struct world_peer *w
     case SESSION_SPACE_STAT:
         memcpy(&stat, at, sizeof(stat));
         check_rights(who, &stat, 0);
+        break;
+    case SESSION_SPACE_COUNT:
+        memcpy(&counts, at, sizeof(counts));
+        NIGH_ASSERT(counts.hits <= counts.reads && counts.kept <= counts.locks);
         break;
     case SESSION_SPACE_LIST:
         memcpy(&page, at, sizeof(page));

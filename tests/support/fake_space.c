@@ -670,6 +670,13 @@ static nigh_status answer_named(struct fake_space *fake, const struct session_sq
         answer_open(fake, one, sqe, cqe);
     } else if (sqe->name_size == SESSION_SPACE_STAT) {
         answer(fake->node, sqe, &one->stat, sizeof(one->stat), cqe);
+    } else if (sqe->name_size == SESSION_SPACE_COUNT) {
+        struct session_space_counts counts = {10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 11};
+
+        if (atomic_load(&fake->counts_none)) {
+            return NIGH_INVALID;
+        }
+        answer(fake->node, sqe, &counts, sizeof(counts), cqe);
     } else {
         one->stat.name[0] = '\0'; /* who has it open goes on */
     }

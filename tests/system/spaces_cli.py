@@ -30,6 +30,13 @@ def allocate(*arguments, **more):
     return space("alloc", *arguments, **more).decode().rstrip("\n")
 
 
+def like_of(name, **more):
+    """What a space is like, without what was done to it."""
+    told = parsed("space", "stat", name, **more)
+    del told["here"]
+    return told
+
+
 def with_node(test):
     """Gives a test a node that serves spaces, and a folder of its own."""
 
@@ -96,10 +103,10 @@ def test_what_a_space_is_like(node, _):
     like = {"name": "s", "access": "rw", "home_size": 64 * KIB, "cache_size": 32 * KIB, "used_size": 0, "block_size": 128,
             "uid": os.geteuid(), "gid": os.getegid(), "group_access": "rw", "other_access": "r-", "durability": "none",
             "nodes": [0]}
-    assert parsed("space", "stat", "s", node=node) == like
+    assert like_of("s", node=node) == like
     allocate("s", "129", node=node)
-    assert parsed("space", "stat", "s", node=node) == {**like, "used_size": 256}
-    assert space("stat", "s", node=node).decode().splitlines() == [
+    assert like_of("s", node=node) == {**like, "used_size": 256}
+    assert space("stat", "s", node=node).decode().splitlines()[:8] == [
         "s", "  home      64.0 KiB at each node, of which 256 B are allocated here", "  cache     32.0 KiB at each node",
         "  block     128 bytes", f"  owner     uid {os.geteuid()}, gid {os.getegid()}",
         "  rights    owner rw, group rw, others r-", "  nodes     0", "  durable   none"]
@@ -114,6 +121,33 @@ def test_what_a_space_is_like(node, _):
 
 
 @with_node
+def test_what_was_done_to_a_space_is_counted(node, _):
+    """Of each by itself; what a client counted stays when it has gone, and goes with the space."""
+    space("create", "s", "64K", node=node)
+    space("create", "t", "64K", node=node)
+    none = dict.fromkeys(("reads", "hits", "misses", "locks", "locks_kept", "writes", "atomics", "asks", "invalidations",
+                          "evictions", "messages", "block_bytes"), 0)
+    assert parsed("space", "stat", "s", node=node)["here"] == none
+    assert "  here      0 reads, of which 0 hits, 0 misses" in space("stat", "s", node=node).decode().splitlines()
+    address = allocate("s", "4K", node=node)
+    space("write", "s", address, node=node, data=bytes(4 * KIB))
+    for _ in range(3):
+        space("read", "s", address, "4K", node=node)
+    here = parsed("space", "stat", "s", node=node)["here"]
+    # Eight blocks of 512 bytes, in this node's home, where a read finds them.
+    assert here == {**none, "reads": 24, "hits": 24, "hit_percent": 100, "writes": 8}, here
+    assert "  here      24 reads, of which 24 hits (100.00 %), 0 misses" in space("stat", "s", node=node).decode().splitlines()
+    assert parsed("space", "stat", "t", node=node)["here"] == none
+    numbers = parsed("top", "--once", node=node)
+    assert (numbers["space_client_reads"], numbers["space_hits"]) == (24, 24), numbers
+    line = next(line for line in good("top", "--once", node=node).decode().splitlines() if line.startswith("spaces "))
+    assert "24 reads" in line and "100.00 % hits" in line, line
+    space("rm", "s", node=node)
+    space("create", "s", "64K", node=node)
+    assert parsed("space", "stat", "s", node=node)["here"] == none
+
+
+@with_node
 def test_spaces_are_listed(node, _):
     """By name, with all that stat says; a name is a line, whatever is in it; nothing, where there is nothing."""
     assert parsed("space", "ls", node=node) == [] and space("ls", node=node) == b""
@@ -124,7 +158,7 @@ def test_spaces_are_listed(node, _):
     found = parsed("space", "ls", node=node)
     assert [bytes.fromhex(item["name_hex"]) if "name_hex" in item else item["name"].encode() for item in found] == sorted(names)
     for item in found[::9]:
-        assert "name_hex" in item or item == parsed("space", "stat", item["name"], node=node)
+        assert "name_hex" in item or item == like_of(item["name"], node=node)
     refused(FULL, [], "create", "one more", "1K", node=node)
     lines = space("ls", node=node).decode(errors="replace").splitlines()
     assert lines[0].split() == ["HOME", "CACHE", "BLOCK", "OWNER", "YOU", "GROUP", "OTHERS", "NODES", "NAME"], lines[0]
@@ -316,7 +350,15 @@ def test_a_space_of_two_nodes():
             data = os.urandom(100 * KIB)
             far.good("space", "write", "s", address, data=data)
             assert near.good("space", "read", "s", address, "100K") == data
+            # 200 blocks, which were cached to be written, are read where they are, and then taken away.
+            before = far.parsed("space", "stat", "s")["here"]
+            assert far.good("space", "read", "s", address, "100K") == data
+            assert far.good("space", "read", "s", address, "100K") == data
+            here = far.parsed("space", "stat", "s")["here"]
+            assert here["reads"] - before["reads"] == 400 and here["hits"] - before["hits"] >= 200, (before, here)
+            assert here["asks"] >= 200 and here["messages"] >= here["asks"] and here["block_bytes"] >= 100 * KIB, here
             near.good("space", "write", "s", address, data=data[::-1])
+            assert far.parsed("space", "stat", "s")["here"]["invalidations"] >= 200
             assert far.good("space", "read", "s", address, "100K") == data[::-1]
             assert near.parsed("space", "stat", "s")["used_size"] == 200 * KIB
             far.good("space", "free", "s", address)

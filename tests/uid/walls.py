@@ -28,7 +28,7 @@ NODE_UID, WRITER, READER, TEAM, STRANGER = 61000, 61001, 61002, 61100, 61003
 OP_DELETE, OP_CHECKSUM, OP_RESERVE = 8, 13, 22
 MAP_ASK, MAP = 12, 13
 OP_SPACE, SPACE_ASK, SPACE_FILE = 40, 17, 18
-(SPACE_CREATE, SPACE_OPEN, SPACE_CLOSE, SPACE_DELETE, SPACE_STAT, SPACE_LIST, SPACE_WINDOW, SPACE_WINDOW_END) = range(1, 9)
+(SPACE_CREATE, SPACE_OPEN, SPACE_CLOSE, SPACE_DELETE, SPACE_STAT, SPACE_LIST, SPACE_WINDOW, SPACE_WINDOW_END, SPACE_COUNT) = range(1, 10)
 # Of a window's records.
 (RECORD_WRITE, RECORD_UNLOCK, RECORD_READ, RECORD_ADD, RECORD_EXCHANGE, RECORD_SWAP, RECORD_LOCK_WRITE, RECORD_TRY_LOCK_WRITE,
  RECORD_FLUSH, RECORD_ALLOC, RECORD_FREE) = (1, 3, 4, 5, 6, 7, 9, 11, 12, 13, 14)
@@ -967,7 +967,7 @@ def attack_a_private_space(node, numbers, at):
     assert guest.ask(SPACE_WINDOW_END, number=numbers["window"] + (1 << 2))[0] == "NIGH_INVALID"
     # By its name.
     assert guest.names() == ["readable"]
-    for what, argument in ((SPACE_STAT, 0), (SPACE_OPEN, 1), (SPACE_OPEN, 2), (SPACE_OPEN, 3), (SPACE_DELETE, 0)):
+    for what, argument in ((SPACE_STAT, 0), (SPACE_COUNT, 0), (SPACE_OPEN, 1), (SPACE_OPEN, 2), (SPACE_OPEN, 3), (SPACE_DELETE, 0)):
         assert guest.ask(what, b"private", argument=argument) == ("NIGH_DENIED", 0, b""), (what, argument)
     assert guest.create(b"private", 3, 3) == "NIGH_EXISTS"
     return True

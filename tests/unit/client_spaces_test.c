@@ -293,6 +293,37 @@ static void one_is_created_looked_at_and_deleted(void **state)
     finish(&world);
 }
 
+static void what_the_node_counts_is_told(void **state)
+{
+    struct world world;
+    struct {
+        nigh_space_counts counts;
+        uint64_t behind;
+    } told = {.counts = {.struct_size = sizeof(told.counts)}, .behind = 77};
+    const nigh_space_counts all = {sizeof(told.counts), 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 11};
+
+    (void)state;
+    begin(&world);
+    assert_int_equal(nigh_space_count(world.f.client, "one", WAIT_US, &told.counts), NIGH_OK);
+    assert_memory_equal(&told.counts, &all, sizeof(all));
+    told.counts = (nigh_space_counts){.struct_size = sizeof(told)};
+    assert_int_equal(nigh_space_count(world.f.client, "one", WAIT_US, &told.counts), NIGH_OK);
+    assert_int_equal(told.counts.block_bytes, 11);
+    assert_int_equal(told.behind, 0);
+    assert_int_equal(nigh_space_count(world.f.client, "two", WAIT_US, &told.counts),
+                     NIGH_NOT_FOUND);
+    assert_int_equal(nigh_space_count(world.f.client, "", WAIT_US, &told.counts), NIGH_INVALID);
+    assert_int_equal(nigh_space_count(world.f.client, "one", WAIT_US, NULL), NIGH_INVALID);
+    told.counts.struct_size = 4;
+    assert_int_equal(nigh_space_count(world.f.client, "one", WAIT_US, &told.counts), NIGH_INVALID);
+    assert_sentence(&world, "struct_size");
+    told.counts.struct_size = sizeof(told.counts);
+    atomic_store(&world.fake.counts_none, true);
+    assert_int_equal(nigh_space_count(world.f.client, "one", WAIT_US, &told.counts), NIGH_INVALID);
+    assert_sentence(&world, "older");
+    finish(&world);
+}
+
 /* The node counts, and says one number: by it a thread knows its writes. */
 static void handles_of_one_space_are_one(void **state)
 {
@@ -981,6 +1012,44 @@ static void what_is_locked_again_asks_nobody(void **state)
     finish(&world);
 }
 
+/* hits, misses, kept, locks */
+#define CHECK_COUNTS(world, ...)                                            \
+    assert_memory_equal((void *)(world)->fake.windows[0].memory->counts[0], \
+                        ((const uint64_t[SPACE_COUNTS]){__VA_ARGS__}), 8 * SPACE_COUNTS)
+
+/* In its window, by the place of the space. */
+static void a_thread_counts_what_it_reads_and_locks(void **state)
+{
+    struct world world;
+    uint8_t bytes[3 * BLOCK];
+
+    (void)state;
+    begin(&world);
+    (void)get(&world, HERE(1));
+    CHECK_COUNTS(&world, 1, 0, 0, 0);
+    (void)get(&world, THERE(5));
+    CHECK_COUNTS(&world, 1, 1, 0, 0);
+    assert_int_equal(nigh_space_read(world.space, HERE(1) + 8, bytes, 2 * BLOCK, WAIT_US), NIGH_OK);
+    CHECK_COUNTS(&world, 4, 1, 0, 0);
+    put(&world, HERE(1), 7); /* its own, not carried out */
+    (void)get(&world, HERE(1));
+    CHECK_COUNTS(&world, 5, 1, 0, 0);
+    atomic_store(&world.f.fake.page->spaces_until_us, 1); /* no lease */
+    (void)get(&world, HERE(1));
+    CHECK_COUNTS(&world, 5, 2, 0, 0);
+    atomic_store(&world.f.fake.page->spaces_until_us, UINT64_MAX);
+    assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
+    assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
+    assert_int_equal(nigh_space_fence(world.space, WAIT_US), NIGH_OK);
+    CHECK_COUNTS(&world, 5, 2, 0, 2);
+    assert_int_equal(lock_once(world.space, HERE(1)), NIGH_OK);
+    CHECK_COUNTS(&world, 5, 2, 1, 2);
+    assert_int_equal(nigh_space_read(world.space, HERE(FAKE_SPACE_BLOCKS), bytes, 8, WAIT_US),
+                     NIGH_NOT_FOUND);
+    CHECK_COUNTS(&world, 5, 3, 1, 2);
+    finish(&world);
+}
+
 static void what_was_kept_is_had_by_who_wants_it(void **state)
 {
     struct world world;
@@ -1517,6 +1586,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_cannot_be_is_not_asked),
         cmocka_unit_test(one_is_created_looked_at_and_deleted),
+        cmocka_unit_test(what_the_node_counts_is_told),
         cmocka_unit_test(handles_of_one_space_are_one),
         cmocka_unit_test(what_opened_too_late_is_closed),
         cmocka_unit_test(what_has_no_file_is_closed_again),
@@ -1537,6 +1607,7 @@ int main(void)
         cmocka_unit_test(a_range_that_another_has_a_part_of_is_not_locked),
         cmocka_unit_test(a_lock_is_waited_for_no_longer_than_that),
         cmocka_unit_test(what_is_locked_again_asks_nobody),
+        cmocka_unit_test(a_thread_counts_what_it_reads_and_locks),
         cmocka_unit_test(what_was_kept_is_had_by_who_wants_it),
         cmocka_unit_test(what_was_let_go_unheard_gives_back_nothing_else),
         cmocka_unit_test(a_kept_lock_is_behind_what_was_written),

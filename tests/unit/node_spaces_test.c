@@ -381,6 +381,147 @@ static void a_session_has_so_many_windows_and_leaves_none(void **state)
     assert_int_equal(look_for_file(0, numbers[5]), NIGH_NOT_FOUND);
 }
 
+/* ---- numbers of what was done --------------------------------------------- */
+
+static uint32_t find_window(uint32_t slot)
+{
+    struct session_cqe cqe = ask_number(slot, SESSION_SPACE_WINDOW, 0);
+
+    assert_int_equal(cqe.status, NIGH_OK);
+    return (uint32_t)(cqe.generation >> 2 & 0xff) - 1;
+}
+
+static struct space_window *window_of(uint32_t slot, uint32_t window)
+{
+    return lane->spaces->sessions[slot]->windows[window].memory;
+}
+
+/* What a thread says of a space, by the number that it has for it. */
+static void say(struct space_window *window, uint64_t number, enum space_count what, uint64_t count)
+{
+    atomic_store(&window->counts[space_place_of((uint32_t)number)][what], count);
+}
+
+static struct session_space_counts count(uint32_t slot, const char *name)
+{
+    struct session_space_counts counts;
+    struct session_cqe cqe = ask_of(slot, SESSION_SPACE_COUNT, name, 0);
+
+    assert_int_equal(cqe.status, NIGH_OK);
+    assert_int_equal(cqe.data_size, sizeof(counts));
+    memcpy(&counts, memory, sizeof(counts));
+    return counts;
+}
+
+static void what_threads_count_is_summed(void **state)
+{
+    struct session_space_counts counts;
+    nigh_node_stats stats = {0};
+    struct space_window *windows[3];
+    uint64_t s, t, other;
+    uint32_t first, second;
+
+    (void)state;
+    assert_int_equal(create(0, "t", 0, 0), NIGH_OK);
+    assert_int_equal(create(0, "s", 0, 0), NIGH_OK);
+    first = find_window(0);
+    second = find_window(0);
+    windows[0] = window_of(0, first);
+    windows[1] = window_of(0, second);
+    windows[2] = window_of(1, find_window(1));
+    t = open_space(0, "t", ALL, NULL);
+    s = open_space(0, "s", ALL, NULL);
+    other = open_space(1, "s", SESSION_SPACE_READ, NULL);
+    assert_int_not_equal(space_place_of((uint32_t)s), space_place_of((uint32_t)other));
+    say(windows[0], s, SPACE_COUNT_HITS, 100);
+    say(windows[0], s, SPACE_COUNT_MISSES, 20);
+    say(windows[0], t, SPACE_COUNT_HITS, 3);
+    say(windows[1], s, SPACE_COUNT_HITS, 1);
+    say(windows[1], s, SPACE_COUNT_KEPT, 7);
+    say(windows[2], other, SPACE_COUNT_HITS, 1000);
+    say(windows[2], other, SPACE_COUNT_LOCKS, 5);
+    counts = count(0, "s");
+    assert_int_equal(counts.hits, 1101);
+    assert_int_equal(counts.reads, 1121);
+    assert_int_equal(counts.kept, 7);
+    assert_int_equal(counts.locks, 12);
+    assert_int_equal(count(0, "s").reads, 1121);
+    assert_int_equal(count(0, "t").reads, 3);
+    say(windows[0], s, SPACE_COUNT_HITS, 150);
+    lane_spaces_count(lane, &stats);
+    assert_int_equal(stats.space_hits, 1154);
+    assert_int_equal(stats.space_client_reads, 1174);
+    assert_int_equal(stats.space_locks_kept, 7);
+    assert_int_equal(ask_of(2, SESSION_SPACE_COUNT, "s", 0).status, NIGH_DENIED);
+    assert_int_equal(ask_of(0, SESSION_SPACE_COUNT, "none", 0).status, NIGH_NOT_FOUND);
+    assert_int_equal(ask_of(0, SESSION_SPACE_COUNT, "", 0).status, NIGH_INVALID);
+}
+
+/* Of a window, a space that is closed, a session: what was said until then stays said; and what
+ * has the place next begins with nothing. */
+static void what_was_counted_stays_when_who_counted_goes(void **state)
+{
+    struct space_window *window;
+    struct session_cqe ended;
+    uint64_t s, t;
+
+    (void)state;
+    assert_int_equal(create(0, "s", 0, 0), NIGH_OK);
+    assert_int_equal(create(0, "t", 0, 0), NIGH_OK);
+    s = open_space(0, "s", ALL, NULL);
+    ended = ask_number(0, SESSION_SPACE_WINDOW, 0);
+    say(window_of(0, 0), s, SPACE_COUNT_HITS, 10);
+    assert_int_equal(ask_number(0, SESSION_SPACE_WINDOW_END, ended.generation).status, NIGH_OK);
+    assert_int_equal(count(0, "s").hits, 10);
+    window = window_of(0, find_window(0));
+    say(window, s, SPACE_COUNT_HITS, 4);
+    assert_int_equal(ask_number(0, SESSION_SPACE_CLOSE, s).status, NIGH_OK);
+    assert_int_equal(count(0, "s").hits, 14);
+    say(window, s, SPACE_COUNT_HITS, 1000); /* of nothing that it has open */
+    t = open_space(0, "t", ALL, NULL);
+    assert_int_equal(space_place_of((uint32_t)t), space_place_of((uint32_t)s));
+    assert_int_equal(count(0, "s").hits, 14);
+    assert_int_equal(count(0, "t").hits, 0);
+    say(window, t, SPACE_COUNT_HITS, 1002);
+    assert_int_equal(count(0, "t").hits, 2);
+    say(window, t, SPACE_COUNT_HITS, 1005);
+    lane_spaces_forget(lane, 0, true);
+    assert_int_equal(count(1, "t").hits, 5);
+    assert_int_equal(ask_of(1, SESSION_SPACE_DELETE, "t", 0).status, NIGH_OK);
+    assert_int_equal(create(0, "t", 0, 0), NIGH_OK);
+    assert_int_equal(count(1, "t").hits, 0);
+}
+
+/* A client may write there what it likes: it is counted within bounds, and harms nobody's. */
+static void what_cannot_be_counted_is_not(void **state)
+{
+    struct space_window *window;
+    struct session_space_counts counts;
+    uint64_t s;
+
+    (void)state;
+    assert_int_equal(create(0, "s", 0, 0), NIGH_OK);
+    s = open_space(0, "s", ALL, NULL);
+    window = window_of(0, find_window(0));
+    say(window, s, SPACE_COUNT_HITS, UINT64_MAX);
+    assert_int_equal(count(0, "s").hits, 0);
+    say(window, s, SPACE_COUNT_HITS, 5); /* less than it was */
+    assert_int_equal(count(0, "s").hits, 0);
+    say(window, s, SPACE_COUNT_HITS, 8);
+    assert_int_equal(count(0, "s").hits, 3);
+    for (uint64_t n = 1; n <= 600; n++) {
+        say(window, s, SPACE_COUNT_HITS, n % 2 * LIMIT_SPACE_COUNT_STEP);
+        say(window, s, SPACE_COUNT_MISSES, n % 2 * LIMIT_SPACE_COUNT_STEP);
+        counts = count(0, "s");
+        assert_true(counts.reads >= counts.hits && counts.locks >= counts.kept);
+    }
+    assert_int_equal(counts.hits, UINT64_MAX);
+    assert_int_equal(counts.reads, UINT64_MAX);
+    memset(window->counts, 0xa5, sizeof(window->counts));
+    counts = count(0, "s");
+    assert_int_equal(counts.kept, 0);
+}
+
 /* ---- logs ----------------------------------------------------------------- */
 
 static uint64_t memory_used(void)
@@ -440,6 +581,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_number_is_of_what_it_was_made_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_session_has_so_many_windows_and_leaves_none, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(what_threads_count_is_summed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_was_counted_stays_when_who_counted_goes, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(what_cannot_be_counted_is_not, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_takes_no_part_takes_no_memory, set_up_with_logs,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_no_link_takes_stays_the_engines, set_up, tear_down),
