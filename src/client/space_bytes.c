@@ -19,15 +19,22 @@ static nigh_status ask_bytes(nigh_space *space, struct client_window *window, ui
     return window_ask(space, window, &question, deadline_us, NULL, bytes);
 }
 
-/* Reads what is here, by the lease that the node had before the read; counts what was. */
-static inline bool read_here(nigh_space *space, struct client_window *window, uint64_t address,
-                             void *bytes, uint32_t length)
+/* Reads what is here, by the lease that the node had before the read. */
+static inline bool is_here(nigh_space *space, struct client_window *window, uint64_t address,
+                           void *bytes, uint32_t length)
 {
     uint64_t until_us = space_until_us(space);
 
-    if (unlikely(space_producer_read(&window->producer, &space->mapped, address, bytes, length) !=
-                 SPACE_READ) ||
-        unlikely(!space_was_current(until_us))) {
+    return likely(space_producer_read(&window->producer, &space->mapped, address, bytes, length) ==
+                  SPACE_READ) &&
+           likely(space_was_current(until_us));
+}
+
+/* ... and counts what was. */
+static inline bool read_here(nigh_space *space, struct client_window *window, uint64_t address,
+                             void *bytes, uint32_t length)
+{
+    if (!is_here(space, window, address, bytes, length)) {
         return false;
     }
     space_producer_count(&window->producer, space->mapped.number, SPACE_COUNT_HITS);
@@ -59,7 +66,7 @@ static void fetch_ahead(nigh_space *space, struct client_window *window, struct 
     for (; ahead < most; ahead += block_bytes) {
         uint8_t byte;
 
-        if (!read_here(space, window, ahead, &byte, 1)) {
+        if (!is_here(space, window, ahead, &byte, 1)) {
             if (!space_producer_say(&window->producer, SPACE_RECORD_FETCH, &space->mapped, ahead)) {
                 break;
             }
