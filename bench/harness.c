@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -329,14 +330,22 @@ void bench_stop(pid_t pid, const char *directory)
 
 void bench_node_start(struct bench_node *node, const struct bench_node_options *options)
 {
-    char spin[16], ready[16], byte;
+    strcpy(node->directory, "/tmp/nigh-bench-XXXXXX");
+    if (mkdtemp(node->directory) == NULL) {
+        bench_fail("cannot make a temporary directory");
+    }
+    bench_node_start_again(node, options);
+}
+
+void bench_node_start_again(struct bench_node *node, const struct bench_node_options *options)
+{
+    char spin[16], ready[16], logs[80], byte;
     int ready_pipe[2];
     const char *arguments[32];
     int n = 0;
 
-    strcpy(node->directory, "/tmp/nigh-bench-XXXXXX");
-    if (mkdtemp(node->directory) == NULL || pipe(ready_pipe) != 0) {
-        bench_fail("cannot make a temporary directory");
+    if (pipe(ready_pipe) != 0) {
+        bench_fail("no pipe");
     }
     snprintf(node->socket_path, sizeof node->socket_path, "%s/nigh.sock", node->directory);
     snprintf(spin, sizeof spin, "%d", options->spin_us);
@@ -377,6 +386,12 @@ void bench_node_start(struct bench_node *node, const struct bench_node_options *
     if (options->spaces != NULL) {
         arguments[n++] = "--space-memory";
         arguments[n++] = options->spaces;
+    }
+    if (options->has_logs) {
+        snprintf(logs, sizeof logs, "%s/logs", node->directory);
+        (void)mkdir(logs, 0700);
+        arguments[n++] = "--log-dir";
+        arguments[n++] = logs;
     }
     arguments[n] = NULL;
     node->pid = bench_spawn(arguments, options->core);

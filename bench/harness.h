@@ -105,6 +105,7 @@ struct bench_node_options {
     const char *fabric;   /* NULL: default */
     const char *transfer; /* a word of --transfer; NULL: default */
     const char *spaces;   /* --space-memory; NULL: none */
+    bool has_logs;        /* --log-dir, beside its socket */
 };
 
 /* A port of the loopback that nobody has now. */
@@ -120,6 +121,8 @@ int bench_tcp_connect(int port);
 extern const char *bench_nighd_path;
 
 void bench_node_start(struct bench_node *node, const struct bench_node_options *options);
+/* Where one was that was killed. */
+void bench_node_start_again(struct bench_node *node, const struct bench_node_options *options);
 void bench_node_stop(struct bench_node *node);
 
 /* Opens a client of the node; spin_us as nigh_client_options has it. */

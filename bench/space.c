@@ -4,7 +4,7 @@
  * that another node has; writes, fences, atomics and locks; beside memcpy, a plain seqlock with a
  * look-up and without, a mutex of pthreads, nigh's own calls, and MPI's one-sided operations over
  * TCP, which have no cache. And GAM's micro-benchmark on two to four nodes, and how much of it is
- * found here, against exact LRU of the same trace.
+ * found here, against exact LRU of the same trace. And what it costs that a space is durable.
  *
  * Two nodes spin, each beside one core; four sleep, on all cores; and a nighd on core 1 that has a
  * client on core 0. Rounds of all that is compared alternate, and each is compared with its floor's
@@ -22,6 +22,7 @@
 #include "harness.h"
 #include "region_ranks.h"
 #include "space_axes.h"
+#include "space_durable.h"
 #include "space_nodes.h"
 #include "space_others.h"
 #include "space_plain.h"
@@ -1195,5 +1196,6 @@ int main(int argc, char **argv)
     measure_hits();
     measure_axes(rounds < 3 ? rounds : 3);
     close_all();
+    durable_measure(rounds);
     return bench_rows_close() > 0 ? 1 : 0;
 }
