@@ -289,6 +289,13 @@ NIGH_API nigh_status nigh_space_put(nigh_space *space, nigh_space_address addres
 NIGH_API nigh_status nigh_space_get(nigh_space *space, nigh_space_address address,
                                     uint64_t timeout_us, uint64_t *value);
 
+/* The same of a value of `size` bytes, anywhere in one block (NIGH_INVALID): who gets has all bytes
+ * of one put, or of another, and never some of each. */
+NIGH_API nigh_status nigh_space_put_bytes(nigh_space *space, nigh_space_address address,
+                                          const void *bytes, uint64_t size, uint64_t timeout_us);
+NIGH_API nigh_status nigh_space_get_bytes(nigh_space *space, nigh_space_address address,
+                                          void *bytes, uint64_t size, uint64_t timeout_us);
+
 /* ---- locks ---------------------------------------------------------------- */
 
 /*
