@@ -247,7 +247,7 @@ static enum engine_tried ask_far(struct space_engine *engine, struct space_op *o
         return engine_wait(engine, op, TRIED_STARVES); /* until that home is open */
     }
     op->ticket = ++engine->ticket;
-    if (op->kind == SPACE_OP_ALLOC && op->operands[1] > engine->config.home.mask) {
+    if (op->kind == SPACE_OP_ALLOC && op->operands[1] > engine->config.home.mask + 1) {
         wire.why = (uint8_t)__builtin_ctzll(op->operands[1]);
     }
     wire.operands[0] = op->kind == SPACE_OP_ALLOC ? op->operands[0] : 0;

@@ -285,7 +285,7 @@ static void do_alloc(const struct fake_space *fake, struct fake_one *one,
     at = one->next_block << one->home.shift;
     if (rank > FAKE_OTHER) {
         end(window, record, NIGH_PEER_LOST, 0, NULL);
-    } else if (blocks > FAKE_SPACE_BLOCKS - one->next_block) {
+    } else if (blocks + one->next_block > FAKE_SPACE_BLOCKS) {
         end(window, record, NIGH_OUT_OF_MEMORY, 0, NULL);
     } else {
         one->next_block += blocks;
