@@ -57,6 +57,9 @@ typedef uint64_t nigh_space_address;
 /* Whatever lies at a rank, for nigh_space_alloc: near that. */
 #define NIGH_SPACE_ON(rank) (((nigh_space_address)(rank) << 48) | 1u)
 
+/* What an address may be asked to be a multiple of, at most (nigh_space_alloc_aligned). */
+#define NIGH_SPACE_ALIGN_MOST (UINT64_C(1) << 30)
+
 /* ---- create, open --------------------------------------------------------- */
 
 /* What a node that was killed has of a space when it is there again (nighd --log-dir). */
@@ -176,17 +179,28 @@ NIGH_API uint32_t nigh_space_block_size(const nigh_space *space);
 NIGH_API nigh_status nigh_space_alloc(nigh_space *space, uint64_t size, nigh_space_address near,
                                       uint64_t timeout_us, nigh_space_address *address);
 
+/*
+ * The same, at an address that is a multiple of `alignment`, a power of two up to
+ * NIGH_SPACE_ALIGN_MOST; one that is not more than a block asks for nothing, as a block is as it
+ * is. What is left in front is free for others. NIGH_INVALID: another number; NIGH_OUT_OF_MEMORY:
+ * no row of free blocks begins, or has enough, at such an address; NIGH_UNSUPPORTED: the client's
+ * node is older than this libnigh.
+ */
+NIGH_API nigh_status nigh_space_alloc_aligned(nigh_space *space, uint64_t size, uint64_t alignment,
+                                              nigh_space_address near, uint64_t timeout_us,
+                                              nigh_space_address *address);
+
 /* The same of count things of `size` bytes each. */
 NIGH_API nigh_status nigh_space_calloc(nigh_space *space, uint64_t count, uint64_t size,
                                        nigh_space_address near, uint64_t timeout_us,
                                        nigh_space_address *address);
 
 /*
- * Allocates `size` bytes near what is at *address, of which the first old_size are copied there,
- * frees that, and says where it is now. *address 0: allocates; size 0: frees. It flushes, and fails
- * with what that says. What others write to it meanwhile may be lost. If it fails *address is as it
- * was, and what is there, too. Where the time is up after the bytes were copied it has not failed,
- * and what was there may be freed or not.
+ * Allocates `size` bytes near what is at *address, at a block's begin, of which the first old_size
+ * are copied there, frees that, and says where it is now. *address 0: allocates; size 0: frees. It
+ * flushes, and fails with what that says. What others write to it meanwhile may be lost. If it
+ * fails *address is as it was, and what is there, too. Where the time is up after the bytes were
+ * copied it has not failed, and what was there may be freed or not.
  */
 NIGH_API nigh_status nigh_space_realloc(nigh_space *space, uint64_t old_size, uint64_t size,
                                         uint64_t timeout_us, nigh_space_address *address);
@@ -274,6 +288,13 @@ NIGH_API nigh_status nigh_space_put(nigh_space *space, nigh_space_address addres
                                     uint64_t timeout_us);
 NIGH_API nigh_status nigh_space_get(nigh_space *space, nigh_space_address address,
                                     uint64_t timeout_us, uint64_t *value);
+
+/* The same of a value of `size` bytes, anywhere in one block (NIGH_INVALID): who gets has all bytes
+ * of one put, or of another, and never some of each. */
+NIGH_API nigh_status nigh_space_put_bytes(nigh_space *space, nigh_space_address address,
+                                          const void *bytes, uint64_t size, uint64_t timeout_us);
+NIGH_API nigh_status nigh_space_get_bytes(nigh_space *space, nigh_space_address address,
+                                          void *bytes, uint64_t size, uint64_t timeout_us);
 
 /* ---- locks ---------------------------------------------------------------- */
 

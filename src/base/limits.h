@@ -368,6 +368,7 @@
 #define LIMIT_SPACE_OPEN_BLOCKS   65536 /* blocks of it that it opens in one turn */
 #define LIMIT_SPACE_LETTERS       65536 /* messages of a space that wait at a node for room in links */
 #define LIMIT_SPACE_PLACES        16384 /* blocks of a space that somebody waits for at a node */
+#define LIMIT_SPACE_ALIGN_BITS    30    /* of what an address may be asked to be a multiple of */
 #define LIMIT_SPACE_JOBS          256   /* mallocs and frees that a home has under way, */
 #define LIMIT_SPACE_JOBS_EACH     16    /* and of one node */
 #define LIMIT_SPACE_JOB_BLOCKS    1024  /* blocks of these in one turn */

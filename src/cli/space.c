@@ -163,7 +163,7 @@ static const struct action actions[] = {
      cli_space_create},
     {{"ls", "[PREFIX]", SPACE_HELP_LS, "at most one PREFIX", 0, 1, 0}, cli_space_ls},
     {{"stat", "NAME", SPACE_HELP_STAT, "a NAME", 1, 1, 0}, cli_space_stat},
-    {{"alloc", "NAME SIZE", SPACE_HELP_ALLOC, "a NAME and a SIZE", 2, 2, SPACE_ON},
+    {{"alloc", "NAME SIZE", SPACE_HELP_ALLOC, "a NAME and a SIZE", 2, 2, SPACE_ON | SPACE_ALIGN},
      cli_space_alloc},
     {{"free", "NAME ADDRESS", SPACE_HELP_FREE, "a NAME and an ADDRESS", 2, 2, 0}, cli_space_free},
     {{"read", "NAME ADDRESS SIZE", SPACE_HELP_READ, "a NAME, an ADDRESS and a SIZE", 3, 3, 0},
@@ -178,6 +178,7 @@ static const struct option options[] = {{"cache", required_argument, NULL, SPACE
                                         {"group", required_argument, NULL, SPACE_GROUP},
                                         {"others", required_argument, NULL, SPACE_OTHERS},
                                         {"on", required_argument, NULL, SPACE_ON},
+                                        {"align", required_argument, NULL, SPACE_ALIGN},
                                         {"durability", required_argument, NULL, SPACE_DURABILITY},
                                         CLI_COMMON_OPTIONS,
                                         {0}};
@@ -189,6 +190,17 @@ static int take_block(const struct cli *cli, struct space_job *job)
     if (exit_code == CLI_OK &&
         (job->block_size < 64 || job->block_size > 4096 || !is_pow2(job->block_size))) {
         return cli_usage(cli, "--block takes a power of two from 64 to 4096, not '%s'", optarg);
+    }
+    return exit_code;
+}
+
+static int take_alignment(const struct cli *cli, struct space_job *job)
+{
+    int exit_code = cli_space_parse_size(cli, "--align", optarg, &job->alignment);
+
+    if (exit_code == CLI_OK &&
+        (!is_pow2(job->alignment) || job->alignment > NIGH_SPACE_ALIGN_MOST)) {
+        return cli_usage(cli, "--align takes a power of two up to 1G, not '%s'", optarg);
     }
     return exit_code;
 }
@@ -215,6 +227,7 @@ static int take_own(const struct cli *cli, uint32_t option, void *context)
     switch (option) {
     case SPACE_CACHE: return cli_space_parse_size(cli, "--cache", optarg, &job->cache_size);
     case SPACE_BLOCK: return take_block(cli, job);
+    case SPACE_ALIGN: return take_alignment(cli, job);
     case SPACE_GROUP: return parse_rights(cli, "--group", optarg, &job->group_access);
     case SPACE_DURABILITY: return take_durability(cli, job);
     case SPACE_OTHERS: return parse_rights(cli, "--others", optarg, &job->other_access);
@@ -231,7 +244,7 @@ int cli_space(struct cli *cli, int argc, char **argv)
         .count = sizeof actions / sizeof actions[0],
         .stride = sizeof actions[0],
         .name_bytes = NIGH_SPACE_NAME_BYTES,
-        .own = 2 * SPACE_DURABILITY - 1,
+        .own = 2 * SPACE_ALIGN - 1,
         .options = options,
         .take = take_own,
     };

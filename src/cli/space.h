@@ -13,7 +13,8 @@ enum {
     SPACE_GROUP = 4,
     SPACE_OTHERS = 8,
     SPACE_ON = 16,
-    SPACE_DURABILITY = 32
+    SPACE_DURABILITY = 32,
+    SPACE_ALIGN = 64
 };
 
 /* What one `nigh space` is to do. */
@@ -21,6 +22,7 @@ struct space_job {
     const char *name; /* of the space; of ls what names begin with, or "" */
     char **words;     /* behind it: as many as the action takes; then NULL */
     uint64_t cache_size, block_size;
+    uint64_t alignment; /* 0: none was asked for */
     nigh_space_durability durability;
     const char *node; /* --on */
     uint32_t group_access, other_access;

@@ -19,9 +19,10 @@
     "  stat NAME            its sizes, who may what, which nodes take part, and what was done " \
     "here\n"
 
-#define SPACE_HELP_ALLOC                                                  \
-    "  alloc NAME SIZE      memory of it, all zero; prints its ADDRESS\n" \
-    "      --on RANK|NAME   at the home of this node (default: the one that is asked)\n"
+#define SPACE_HELP_ALLOC                                                                 \
+    "  alloc NAME SIZE      memory of it, all zero; prints its ADDRESS\n"                \
+    "      --on RANK|NAME   at the home of this node (default: the one that is asked)\n" \
+    "      --align SIZE     at a multiple of this power of two, up to 1G\n"
 
 #define SPACE_HELP_FREE "  free NAME ADDRESS    what alloc gave\n"
 

@@ -21,8 +21,11 @@ static nigh_status allocate(struct cli *cli, const struct space_job *job, nigh_s
                             uint64_t size, uint32_t rank, nigh_space_address *address)
 {
     nigh_space_address near = job->node != NULL ? NIGH_SPACE_ON(rank) : 0;
+    uint64_t timeout_us = cli_space_timeout_us(cli, job);
 
-    return nigh_space_alloc(space, size, near, cli_space_timeout_us(cli, job), address);
+    return job->alignment != 0
+               ? nigh_space_alloc_aligned(space, size, job->alignment, near, timeout_us, address)
+               : nigh_space_alloc(space, size, near, timeout_us, address);
 }
 
 static void print_address(const struct cli *cli, const struct space_job *job,

@@ -251,7 +251,8 @@ static nigh_status explain(nigh_space *space, enum space_record_kind kind, uint6
                                "back with it",
                          at);
     case NIGH_OUT_OF_MEMORY:
-        return error_set(client, status, "there are not so many free blocks in a row%s",
+        return error_set(client, status,
+                         "there are not so many free blocks in a row%s, or none at such an address",
                          address == 0 ? " at this node" : " at that node");
     case NIGH_INVALID:
         return error_set(client, status,

@@ -144,6 +144,29 @@ nigh_status nigh_space_get(nigh_space *space, nigh_space_address address, uint64
     return nigh_space_read(space, address, value, sizeof(*value), timeout_us);
 }
 
+/* What is put, and got, is whole: so it lies in one block. */
+static nigh_status check_whole(const nigh_space *space, nigh_space_address address, uint64_t size,
+                               const char *call)
+{
+    uint64_t block = space->mapped.cache.mask + 1;
+
+    if (size == 0 || size > block - (address & space->mapped.cache.mask)) {
+        return error_set(space->client, NIGH_INVALID,
+                         "%s: a value has bytes, and lies in one block of %llu", call,
+                         (unsigned long long)block);
+    }
+    return NIGH_OK;
+}
+
+nigh_status nigh_space_get_bytes(nigh_space *space, nigh_space_address address, void *bytes,
+                                 uint64_t size, uint64_t timeout_us)
+{
+    nigh_status status =
+        space == NULL ? NIGH_INVALID : check_whole(space, address, size, "nigh_space_get_bytes");
+
+    return status == NIGH_OK ? nigh_space_read(space, address, bytes, size, timeout_us) : status;
+}
+
 /* ---- write ---------------------------------------------------------------- */
 
 static nigh_status write_piece(nigh_space *space, struct client_window *window, uint64_t address,
@@ -229,6 +252,24 @@ nigh_status nigh_space_put(nigh_space *space, nigh_space_address address, uint64
     status = nigh_space_store_fence(space, timeout_us);
     return status == NIGH_OK ? nigh_space_write(space, address, &value, sizeof(value), timeout_us)
                              : status;
+}
+
+nigh_status nigh_space_put_bytes(nigh_space *space, nigh_space_address address, const void *bytes,
+                                 uint64_t size, uint64_t timeout_us)
+{
+    struct client_op until = {.deadline_us = op_deadline_us(timeout_us)};
+    nigh_status status =
+        space == NULL ? NIGH_INVALID : check_whole(space, address, size, "nigh_space_put_bytes");
+
+    if (status == NIGH_OK && (address == 0 || bytes == NULL)) {
+        status = space_check_range(space, address, bytes, size, "nigh_space_put_bytes");
+    }
+    if (status == NIGH_OK) {
+        status = nigh_space_store_fence(space, timeout_us);
+    }
+    return status == NIGH_OK
+               ? nigh_space_write(space, address, bytes, size, op_remaining_us(&until))
+               : status;
 }
 
 /* ---- tickets -------------------------------------------------------------- */

@@ -335,23 +335,62 @@ nigh_status nigh_space_unlock(nigh_space *space, nigh_space_address address, uin
 
 /* ---- memory --------------------------------------------------------------- */
 
+_Static_assert(NIGH_SPACE_ALIGN_MOST == UINT64_C(1) << LIMIT_SPACE_ALIGN_BITS, "it is public");
+
+static nigh_status allocate(nigh_space *space, const struct space_question *question,
+                            uint64_t timeout_us, nigh_space_address *address, const char *call)
+{
+    struct client_window *window;
+    nigh_status status = space_begin(space, NIGH_SPACE_WRITE, timeout_us, call, &window);
+
+    if (status != NIGH_OK) {
+        return status;
+    }
+    if (question->operands[0] == 0 || address == NULL) {
+        return error_set(space->client, NIGH_INVALID, "%s: %s", call,
+                         address == NULL ? "there is no place for the address"
+                                         : "no bytes are wanted");
+    }
+    return window_ask(space, window, question, op_deadline_us(timeout_us), address, NULL);
+}
+
 nigh_status nigh_space_alloc(nigh_space *space, uint64_t size, nigh_space_address near,
                              uint64_t timeout_us, nigh_space_address *address)
 {
     struct space_question question = {
         .kind = SPACE_RECORD_ALLOC, .address = near, .operands = {size, 0}};
-    struct client_window *window;
-    nigh_status status =
-        space_begin(space, NIGH_SPACE_WRITE, timeout_us, "nigh_space_alloc", &window);
 
+    return allocate(space, &question, timeout_us, address, "nigh_space_alloc");
+}
+
+nigh_status nigh_space_alloc_aligned(nigh_space *space, uint64_t size, uint64_t alignment,
+                                     nigh_space_address near, uint64_t timeout_us,
+                                     nigh_space_address *address)
+{
+    struct space_question question = {
+        .kind = SPACE_RECORD_ALLOC, .address = near, .operands = {size, alignment}};
+    nigh_space_address made = 0;
+    nigh_status status;
+
+    if (space != NULL && (!is_pow2(alignment) || alignment > NIGH_SPACE_ALIGN_MOST)) {
+        return error_set(space->client, NIGH_INVALID,
+                         "nigh_space_alloc_aligned: an alignment is a power of two, up to %llu, "
+                         "not %llu",
+                         (unsigned long long)NIGH_SPACE_ALIGN_MOST, (unsigned long long)alignment);
+    }
+    status = allocate(space, &question, timeout_us, address == NULL ? NULL : &made,
+                      "nigh_space_alloc_aligned");
     if (status != NIGH_OK) {
         return status;
     }
-    if (size == 0 || address == NULL) {
-        return error_set(space->client, NIGH_INVALID, "nigh_space_alloc: %s",
-                         size == 0 ? "no bytes are wanted" : "there is no place for the address");
+    if (made % alignment != 0) {
+        (void)nigh_space_free(space, made, LIMIT_NODE_GRACE_US);
+        return error_set(space->client, NIGH_UNSUPPORTED,
+                         "nigh_space_alloc_aligned: the node is older than this libnigh, and gives "
+                         "memory at any block");
     }
-    return window_ask(space, window, &question, op_deadline_us(timeout_us), address, NULL);
+    *address = made;
+    return NIGH_OK;
 }
 
 nigh_status nigh_space_calloc(nigh_space *space, uint64_t count, uint64_t size,

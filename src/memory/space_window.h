@@ -44,7 +44,8 @@ enum space_record_kind {
     SPACE_RECORD_TRY_LOCK_READ,
     SPACE_RECORD_TRY_LOCK_WRITE,
     SPACE_RECORD_FLUSH, /* when all that is before it is carried out */
-    SPACE_RECORD_ALLOC, /* operand: bytes; near the address, unless that is 0; the value: where */
+    SPACE_RECORD_ALLOC, /* operands: bytes, and a power of two that the address is a multiple of (0:
+                           a block's bytes); near the address, unless that is 0; the value: where */
     SPACE_RECORD_FREE,  /* likewise after all that is before it */
     SPACE_RECORD_FETCH, /* its block will be read soon; not answered. Came later: it is said where
                            the welcome has SESSION_FETCHES */

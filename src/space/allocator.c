@@ -100,49 +100,67 @@ static void unlink_free(struct space_allocator *allocator, uint64_t first)
     allocator->runs[first] = 0;
 }
 
-/* Free runs that are looked at for one that is long enough, before a larger one is cut. */
+/* Free runs of one class that are looked at for one that is long enough. */
 #define LOOKS 256u
 
-/* A run of that class, or a larger one, that is long enough: where there are many of that class,
- * one of it may not be found, so that nobody can make this long. */
-static uint64_t find(const struct space_allocator *allocator, uint32_t blocks)
+/* Where so many blocks would begin in a free run, or SPACE_NO_BLOCK. */
+static uint64_t fit(const struct space_allocator *allocator, uint64_t first, uint64_t blocks,
+                    uint64_t align)
 {
-    uint32_t class = class_of(blocks), looks = 0;
+    uint64_t begin = (first + align - 1) & ~(align - 1);
+    uint64_t end = first + length_of(allocator, first);
 
-    for (uint32_t n = allocator->heads[class]; n != 0 && looks < LOOKS;
-         n = allocator->next[n - 1], looks++) {
-        if (length_of(allocator, n - 1) >= blocks) {
-            return n - 1;
-        }
-    }
-    while (++class < SPACE_ALLOCATOR_CLASSES) {
-        if (allocator->heads[class] != 0) {
-            return allocator->heads[class] - 1;
+    return begin <= end && blocks <= end - begin ? begin : SPACE_NO_BLOCK;
+}
+
+/* A run of their class, or a larger one, in which they fit; *begin: where. Where there are many of
+ * a class, one of it may not be found, so that nobody can make this long: but for the first larger
+ * class in which they fit whatever begins where. */
+static uint64_t find(const struct space_allocator *allocator, uint64_t blocks, uint64_t align,
+                     uint64_t *begin)
+{
+    for (uint32_t class = class_of((uint32_t)blocks); class < SPACE_ALLOCATOR_CLASSES; class ++) {
+        uint32_t looks = 0;
+
+        for (uint32_t n = allocator->heads[class]; n != 0 && looks < LOOKS;
+             n = allocator->next[n - 1], looks++) {
+            *begin = fit(allocator, n - 1, blocks, align);
+            if (*begin != SPACE_NO_BLOCK) {
+                return n - 1;
+            }
         }
     }
     return SPACE_NO_BLOCK;
 }
 
-uint64_t space_allocator_take(struct space_allocator *allocator, uint64_t blocks)
+uint64_t space_allocator_take_aligned(struct space_allocator *allocator, uint64_t blocks,
+                                      uint64_t align)
 {
-    uint64_t first;
-    uint32_t length;
+    uint64_t first, begin, end;
 
-    if (blocks == 0 || blocks > allocator->count) {
+    if (blocks == 0 || blocks > allocator->count || align > LIMIT_SPACE_BLOCKS) {
         return SPACE_NO_BLOCK;
     }
-    first = find(allocator, (uint32_t)blocks);
+    first = find(allocator, blocks, align, &begin);
     if (first == SPACE_NO_BLOCK) {
         return SPACE_NO_BLOCK;
     }
-    length = length_of(allocator, first);
+    end = first + length_of(allocator, first);
     unlink_free(allocator, first);
-    if (length > blocks) {
-        link_free(allocator, first + blocks, length - (uint32_t)blocks);
+    if (begin > first) {
+        link_free(allocator, first, (uint32_t)(begin - first));
     }
-    set_run(allocator, first, (uint32_t)blocks, RUN_GIVEN);
+    if (end > begin + blocks) {
+        link_free(allocator, begin + blocks, (uint32_t)(end - begin - blocks));
+    }
+    set_run(allocator, begin, (uint32_t)blocks, RUN_GIVEN);
     allocator->used += blocks;
-    return first;
+    return begin;
+}
+
+uint64_t space_allocator_take(struct space_allocator *allocator, uint64_t blocks)
+{
+    return space_allocator_take_aligned(allocator, blocks, 1);
 }
 
 /* ---- given runs ----------------------------------------------------------- */

@@ -36,6 +36,10 @@ void space_allocator_join(struct space_allocator *allocator, uint64_t first, uin
 /* The first of so many blocks, or SPACE_NO_BLOCK. */
 uint64_t space_allocator_take(struct space_allocator *allocator, uint64_t blocks);
 
+/* The same, of which the first is a multiple of `align`, a power of two. */
+uint64_t space_allocator_take_aligned(struct space_allocator *allocator, uint64_t blocks,
+                                      uint64_t align);
+
 /* How many blocks were given with that one as the first, and are not being freed; 0: none. */
 uint64_t space_allocator_length(const struct space_allocator *allocator, uint64_t first);
 

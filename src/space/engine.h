@@ -214,7 +214,8 @@ enum space_op_kind {
     SPACE_OP_LOCK_READ,
     SPACE_OP_LOCK_WRITE,
     SPACE_OP_UNLOCK,
-    SPACE_OP_ALLOC, /* operand: bytes; near the address, unless that is 0; the value: where */
+    SPACE_OP_ALLOC, /* operands: bytes, and a power of two that the address is a multiple of (0: a
+                       block's bytes); near the address, unless that is 0; the value: where */
     SPACE_OP_FREE,
     SPACE_OP_KINDS
 };

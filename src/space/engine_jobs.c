@@ -171,15 +171,29 @@ bool engine_jobs_turn(struct space_engine *engine)
     return more;
 }
 
-/* What is to be done, or why not. */
-static nigh_status plan(struct space_engine *engine, uint8_t kind, uint64_t address, uint64_t bytes,
-                        struct engine_job *job)
+/* Blocks of which the first has an address that is a multiple of that; no address of a home is one
+ * of more than has room for its memory. */
+static uint64_t take_blocks(struct space_engine *engine, uint64_t blocks, uint64_t align)
+{
+    uint64_t size = engine->config.home.mask + 1;
+
+    if (align > UINT64_C(1) << engine->place_bits) {
+        return SPACE_NO_BLOCK;
+    }
+    return space_allocator_take_aligned(&engine->allocator, blocks,
+                                        align <= size ? 1 : align / size);
+}
+
+/* What is to be done, or why not. Of ALLOC: how many bytes, and what its address is a multiple of.
+ */
+static nigh_status plan(struct space_engine *engine, uint8_t kind, uint64_t address,
+                        const uint64_t operands[2], struct engine_job *job)
 {
     uint64_t mask = engine->config.home.mask, span = engine->config.home.span;
 
     if (kind == SPACE_OP_ALLOC) {
-        job->count = bytes > span ? 0 : (bytes + mask) >> engine->config.home.shift;
-        job->first = space_allocator_take(&engine->allocator, job->count);
+        job->count = operands[0] > span ? 0 : (operands[0] + mask) >> engine->config.home.shift;
+        job->first = take_blocks(engine, job->count, operands[1]);
         if (job->first == SPACE_NO_BLOCK) {
             return NIGH_OUT_OF_MEMORY;
         }
@@ -199,10 +213,11 @@ static nigh_status plan(struct space_engine *engine, uint8_t kind, uint64_t addr
 }
 
 static nigh_status begin(struct space_engine *engine, const struct engine_job *asked,
-                         uint64_t address, uint64_t bytes)
+                         uint64_t address, const uint64_t operands[2])
 {
     struct engine_job *job = find_room(engine, asked->seat), next = *asked;
-    nigh_status status = job == NULL ? NIGH_BUSY : plan(engine, asked->kind, address, bytes, &next);
+    nigh_status status =
+        job == NULL ? NIGH_BUSY : plan(engine, asked->kind, address, operands, &next);
 
     if (status == NIGH_OK) {
         uint32_t budget = LIMIT_SPACE_JOB_BLOCKS;
@@ -232,6 +247,9 @@ static enum engine_tried ask_far(struct space_engine *engine, struct space_op *o
         return engine_wait(engine, op, TRIED_STARVES); /* until that home is open */
     }
     op->ticket = ++engine->ticket;
+    if (op->kind == SPACE_OP_ALLOC && op->operands[1] > engine->config.home.mask + 1) {
+        wire.why = (uint8_t)__builtin_ctzll(op->operands[1]);
+    }
     wire.operands[0] = op->kind == SPACE_OP_ALLOC ? op->operands[0] : 0;
     wire.operands[1] = op->ticket;
     op->state = OP_FAR;
@@ -253,7 +271,7 @@ enum engine_tried engine_begin_job(struct space_engine *engine, struct space_op 
         return engine_wait(engine, op, TRIED_STARVES);
     }
     op->state = OP_JOB;
-    op->status = begin(engine, &asked, op->address, op->operands[0]);
+    op->status = begin(engine, &asked, op->address, op->operands);
     if (op->status != NIGH_OK) {
         op->state = OP_IDLE;
         return TRIED_ENDED;
@@ -308,6 +326,7 @@ void engine_job_message(struct space_engine *engine, uint8_t seat, const struct 
         .seat = seat,
         .ticket = wire->operands[1],
     };
+    const uint64_t operands[2] = {wire->operands[0], UINT64_C(1) << wire->why};
     nigh_status status = NIGH_INVALID;
 
     if (!engine->has_begun) {
@@ -317,7 +336,7 @@ void engine_job_message(struct space_engine *engine, uint8_t seat, const struct 
                    : engine_is_address(engine, wire->address) &&
                          engine_is_ours(engine, wire->address) &&
                          engine_block(engine, wire->address) == wire->address) {
-        status = begin(engine, &asked, wire->address, wire->operands[0]);
+        status = begin(engine, &asked, wire->address, operands);
     }
     if (status != NIGH_OK) {
         answer(engine, &asked, status, 0);
@@ -335,6 +354,7 @@ static void free_far(struct space_engine *engine, uint8_t seat, uint64_t address
 void space_engine_give_back(struct space_engine *engine, uint64_t address, uint64_t now_us)
 {
     struct engine_job asked = {.kind = SPACE_OP_FREE, .seat = engine->config.self};
+    const uint64_t none[2] = {0};
     uint8_t home = (uint8_t)space_address_seat(address);
 
     engine->now_us = now_us;
@@ -342,10 +362,16 @@ void space_engine_give_back(struct space_engine *engine, uint64_t address, uint6
         return;
     }
     if (home == engine->config.self) {
-        (void)begin(engine, &asked, address, 0);
+        (void)begin(engine, &asked, address, none);
     } else if (engine->seats[home].is_met) {
         free_far(engine, home, address);
     }
+}
+
+static bool is_aligned(const struct space_op *op, uint64_t address)
+{
+    return op->kind != SPACE_OP_ALLOC || op->operands[1] == 0 ||
+           (address & (op->operands[1] - 1)) == 0;
 }
 
 void engine_job_answer(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
@@ -364,6 +390,10 @@ void engine_job_answer(struct space_engine *engine, uint8_t seat, const struct s
 
         if (op->ticket == wire->operands[1] && space_address_seat(op->address) == seat &&
             (op->kind == SPACE_OP_ALLOC) == (wire->event == SPACE_WIRE_ALLOC)) {
+            if (status == NIGH_OK && !is_aligned(op, wire->address)) {
+                engine_refuse(engine, seat);
+                return;
+            }
             op->value = op->kind == SPACE_OP_ALLOC ? wire->address : 0;
             engine_end_op(engine, op, status);
             return;

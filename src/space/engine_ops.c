@@ -527,7 +527,9 @@ static bool is_valid(const struct space_engine *engine, const struct space_op *o
         return false;
     }
     if (op->kind == SPACE_OP_ALLOC) {
-        return op->operands[0] > 0 && space_address_seat(op->address) < SPACE_SEATS;
+        return op->operands[0] > 0 && space_address_seat(op->address) < SPACE_SEATS &&
+               op->operands[1] <= UINT64_C(1) << LIMIT_SPACE_ALIGN_BITS &&
+               (op->operands[1] & (op->operands[1] - 1)) == 0;
     }
     if (!engine_is_address(engine, op->address) ||
         op->length > engine->config.home.mask + 1 - offset) {

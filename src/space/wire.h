@@ -44,7 +44,8 @@ struct space_wire {
     uint8_t kind;  /* enum space_wire_kind */
     uint8_t event; /* else 0 */
     uint8_t whom;  /* of a block: space_message; else 0 */
-    uint8_t why;   /* the same; of HELLO and TERM: a flag of above; else 0 */
+    uint8_t why;   /* the same; of HELLO and TERM: a flag of above; of ALLOC: 2 to the power of that
+                      the address is a multiple of, or a block is more; else 0 */
     uint32_t term; /* of the home it is about; HELLO: of the receiver's, as the sender knows it */
     uint64_t space, birth; /* which space, and which of those that had that name */
     uint64_t address;      /* of a block; ASK_ATOMIC: of the word; else of ALLOC, FREE and ANSWER */

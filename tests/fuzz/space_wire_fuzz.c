@@ -200,6 +200,8 @@ static void say(struct fuzz_input *input, uint8_t seat)
         wire.event = wire.kind == SPACE_WIRE_ANSWER ? SPACE_WIRE_ALLOC + what % 2 : 0;
         wire.address = some_address(input);
         wire.operands[0] = wire.kind == SPACE_WIRE_ALLOC ? fuzz_byte(input) : 0;
+        wire.why =
+            wire.kind == SPACE_WIRE_ALLOC ? fuzz_byte(input) % (LIMIT_SPACE_ALIGN_BITS + 2) : 0;
         wire.operands[1] = fuzz_byte(input) % 4;
     }
     space_engine_message(engine, seat, &wire, sizeof(wire), now_us);

@@ -271,16 +271,21 @@ static void do_atomic(struct fake_one *one, struct fake_window *window,
     end(window, record, NIGH_OK, old, NULL);
 }
 
-static void do_alloc(struct fake_one *one, struct fake_window *window,
-                     const struct space_record *record)
+static void do_alloc(const struct fake_space *fake, struct fake_one *one,
+                     struct fake_window *window, const struct space_record *record)
 {
     uint64_t blocks = (record->operands[0] + one->home.mask) >> one->home.shift;
     uint64_t rank = record->address >> 48;
-    uint64_t at = one->next_block << one->home.shift;
+    uint64_t align = max_u64(record->operands[1] >> one->home.shift, 1);
+    uint64_t at;
 
+    if (!atomic_load(&fake->aligns_none)) {
+        one->next_block = (one->next_block + align - 1) & ~(align - 1);
+    }
+    at = one->next_block << one->home.shift;
     if (rank > FAKE_OTHER) {
         end(window, record, NIGH_PEER_LOST, 0, NULL);
-    } else if (blocks > FAKE_SPACE_BLOCKS - one->next_block) {
+    } else if (blocks + one->next_block > FAKE_SPACE_BLOCKS) {
         end(window, record, NIGH_OUT_OF_MEMORY, 0, NULL);
     } else {
         one->next_block += blocks;
@@ -358,7 +363,7 @@ static bool do_known(struct fake_space *fake, struct fake_window *window,
     case SPACE_RECORD_FENCE:
     case SPACE_RECORD_FETCH: /* nothing comes here but what a test shows */
     case SPACE_RECORD_FLUSH: end(window, record, NIGH_OK, 0, NULL); return true;
-    case SPACE_RECORD_ALLOC: do_alloc(one, window, record); return true;
+    case SPACE_RECORD_ALLOC: do_alloc(fake, one, window, record); return true;
     case SPACE_RECORD_FREE:
         one->is_freed[block_number(one, record->address)] = true;
         if (record->address >> 48 == 0) {

@@ -64,6 +64,7 @@ struct fake_space {
     _Atomic bool keeps_no_locks;  /* lets threads keep none */
     _Atomic uint32_t lets_go;     /* of the space of this number, of all locks, and tells nobody */
     _Atomic bool loses_files;     /* has none of what it said it has */
+    _Atomic bool aligns_none;     /* it is older than alignments */
     _Atomic bool counts_none;     /* it is older than the question for numbers */
     _Atomic uint32_t said[SPACE_RECORD_KINDS], asked[SESSION_SPACE_WHATS];
     uint32_t kept_cookies[16], kept_whats[16], kept_count;

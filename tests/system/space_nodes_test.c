@@ -406,6 +406,48 @@ static void run_all(const struct world *world, void *(*body)(void *), nigh_space
     }
 }
 
+#define VALUE_AT 37u
+#define PUTS     300u
+
+/* Puts values of one byte each, and gets what others have put: never some of two. */
+static void *put_and_get(void *argument)
+{
+    struct worker *worker = argument;
+    uint8_t value[203], got[sizeof value];
+
+    for (uint32_t n = 0; n < PUTS && worker->status == NIGH_OK; n++) {
+        memset(value, (int)(n + (uintptr_t)worker / sizeof *worker * 31), sizeof value);
+        worker->status = nigh_space_put_bytes(worker->space, worker->word + VALUE_AT, value,
+                                              sizeof value, WAIT_US);
+        for (uint32_t gets = 0; gets < 4 && worker->status == NIGH_OK; gets++) {
+            worker->status = nigh_space_get_bytes(worker->space, worker->word + VALUE_AT, got,
+                                                  sizeof got, WAIT_US);
+            if (worker->status == NIGH_OK && memcmp(got, got + 1, sizeof got - 1) != 0) {
+                worker->status = NIGH_CORRUPT;
+            }
+        }
+    }
+    if (worker->status == NIGH_OK) {
+        worker->status = nigh_space_flush(worker->space, WAIT_US, NULL);
+    }
+    return NULL;
+}
+
+/* Of a value within a block, wherever it begins and its home is. */
+static void what_is_put_is_got_whole(void **state)
+{
+    struct world world;
+    nigh_space *spaces[NODES];
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "whole", spaces);
+    for (uint32_t home = 0; home < NODES; home++) {
+        run_all(&world, put_and_get, spaces, alloc_at(&world, 0, spaces[0], 512, home), 0);
+    }
+    end_world(&world);
+}
+
 static void what_all_add_to_is_exact(void **state)
 {
     struct world world;
@@ -996,6 +1038,7 @@ int main(void)
         cmocka_unit_test(a_space_is_made_where_one_was),
         cmocka_unit_test(a_flush_ends_in_its_time),
         cmocka_unit_test(what_one_writes_all_see),
+        cmocka_unit_test(what_is_put_is_got_whole),
         cmocka_unit_test(what_all_add_to_is_exact),
         cmocka_unit_test(locks_exclude),
         cmocka_unit_test(ranges_exclude),

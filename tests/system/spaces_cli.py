@@ -97,6 +97,26 @@ def test_parts_are_written_and_read(node, _):
 
 
 @with_node
+def test_memory_is_had_at_multiples(node, _):
+    """Also in a home that is cut up; what is left in front is somebody's next; and where none is free that is said."""
+    space("create", "s", "64K", node=node)
+    at = [int(allocate("s", "512", "--align", size, node=node), 0) for size in ("1", "4K", "32K", "16K")]
+    assert [address % 4096 for address in at[1:]] == [0, 0, 0] and at[2] % (32 * KIB) == at[3] % (16 * KIB) == 0, at
+    refused(FULL, ["at such an address"], "alloc", "s", "512", "--align", "64K", node=node)
+    refused(FULL, ["at such an address"], "alloc", "s", "512", "--align", "1G", node=node)
+    singles = [allocate("s", "512", node=node) for _ in range(127 - 4)]
+    refused(FULL, ["at such an address"], "alloc", "s", "512", "--align", "512", node=node)
+    for address in singles:
+        if int(address, 0) // 512 % 8 != 0:
+            space("free", "s", address, node=node)
+    refused(FULL, ["at such an address"], "alloc", "s", "512", "--align", "4K", node=node)
+    for _ in range(16):
+        address = int(allocate("s", "1K", "--align", "2K", node=node), 0)
+        assert address % 2048 == 0 and address % 4096 != 0, hex(address)
+    refused(FULL, ["at such an address"], "alloc", "s", "1K", "--align", "2K", node=node)
+
+
+@with_node
 def test_what_a_space_is_like(node, _):
     assert parsed("space", "create", "s", "64K", "--cache", "32K", "--block", "128", "--group", "rw", "--others", "r",
                   node=node) == {"name": "s", "home_size": 64 * KIB}
@@ -290,6 +310,10 @@ def test_wrong_usage(node, _):
         (("create", "x", "1M", "--group", ""), ["--group", "r (read)"]),
         (("create", "x", "1M", "--others", "rx"), ["--others", "'rx'"]),
         (("create", "x", "1M", "--others", "w"), ["who may write may read, too"]),
+        (("create", "x", "1M", "--align", "4K"), ["create takes no --align"]),
+        (("alloc", "s", "1", "--align", "3K"), ["a power of two", "not '3K'"]),
+        (("alloc", "s", "1", "--align", "2G"), ["up to 1G", "not '2G'"]),
+        (("alloc", "s", "1", "--align", "0"), ["--align '0'"]),
         (("create", "x", "1M", "--on", "0"), ["create takes no --on"]),
         (("ls", "--on", "0"), ["ls takes no --on"]),
         (("alloc", "s", "8", "--block", "64"), ["alloc takes no --block"]),
@@ -347,6 +371,9 @@ def test_a_space_of_two_nodes():
             assert int(address, 0) >> 48 == rank, "at the node that is asked"
             there = far.good("space", "alloc", "s", "100K", "--on", str(rank)).decode().strip()
             assert int(there, 0) >> 48 == rank
+            aligned = far.good("space", "alloc", "s", "100", "--on", str(rank), "--align", "64K").decode().strip()
+            assert int(aligned, 0) >> 48 == rank and int(aligned, 0) % (64 * KIB) == 0, aligned
+            far.good("space", "free", "s", aligned)
             data = os.urandom(100 * KIB)
             far.good("space", "write", "s", address, data=data)
             assert near.good("space", "read", "s", address, "100K") == data

@@ -941,6 +941,98 @@ static void a_lock_is_waited_for_no_longer_than_that(void **state)
 }
 
 /* A close lets go of what was held there: nothing of it counts when there are many. */
+static void a_value_is_put_and_got_whole(void **state)
+{
+    struct world world;
+    uint8_t bytes[BLOCK], got[BLOCK] = {0};
+
+    (void)state;
+    begin(&world);
+    memset(bytes, 7, sizeof(bytes));
+    assert_int_equal(nigh_space_put_bytes(world.space, HERE(1) + 3, bytes, BLOCK - 3, WAIT_US),
+                     NIGH_OK);
+    assert_int_equal(nigh_space_get_bytes(world.space, HERE(1) + 3, got, BLOCK - 3, WAIT_US),
+                     NIGH_OK);
+    assert_memory_equal(got, bytes, BLOCK - 3);
+    assert_int_equal(nigh_space_fence(world.space, WAIT_US), NIGH_OK);
+    assert_int_equal(said(&world, SPACE_RECORD_FENCE), 0); /* there was nothing before it */
+    stand(&world);
+    put(&world, HERE(2), 1);
+    assert_int_equal(nigh_space_put_bytes(world.space, HERE(1) + 5, bytes, 13, 0), NIGH_OK);
+    go_on(&world);
+    assert_int_equal(nigh_space_fence(world.space, WAIT_US), NIGH_OK);
+    assert_int_equal(said(&world, SPACE_RECORD_FENCE), 1);
+    assert_int_equal(said(&world, SPACE_RECORD_WRITE), 3);
+    assert_int_equal(nigh_space_put_bytes(world.space, HERE(1) + 4, bytes, BLOCK - 3, WAIT_US),
+                     NIGH_INVALID);
+    assert_sentence(&world, "one block of 512");
+    assert_int_equal(nigh_space_get_bytes(world.space, HERE(1) + BLOCK - 1, got, 2, WAIT_US),
+                     NIGH_INVALID);
+    assert_int_equal(nigh_space_put_bytes(world.space, HERE(1), bytes, 0, WAIT_US), NIGH_INVALID);
+    assert_int_equal(nigh_space_get_bytes(world.space, HERE(1), got, 0, WAIT_US), NIGH_INVALID);
+    assert_int_equal(nigh_space_put_bytes(world.space, HERE(1), bytes, UINT64_MAX, WAIT_US),
+                     NIGH_INVALID);
+    assert_int_equal(nigh_space_put_bytes(world.space, 0, bytes, 8, WAIT_US), NIGH_INVALID);
+    assert_int_equal(nigh_space_get_bytes(world.space, 0, got, 8, WAIT_US), NIGH_INVALID);
+    assert_int_equal(nigh_space_put_bytes(world.space, HERE(1), NULL, 8, WAIT_US), NIGH_INVALID);
+    assert_int_equal(nigh_space_get_bytes(world.space, HERE(1), NULL, 8, WAIT_US), NIGH_INVALID);
+    assert_int_equal(nigh_space_put_bytes(NULL, HERE(1), bytes, 8, WAIT_US), NIGH_INVALID);
+    assert_int_equal(nigh_space_get_bytes(NULL, HERE(1), got, 8, WAIT_US), NIGH_INVALID);
+    assert_int_equal(said(&world, SPACE_RECORD_WRITE), 3);
+    finish(&world);
+}
+
+static void memory_is_had_at_multiples(void **state)
+{
+    static const uint64_t wrong[] = {0, 3, 513, UINT64_MAX, 2 * NIGH_SPACE_ALIGN_MOST};
+    struct world world;
+    nigh_space_address a = 0;
+
+    (void)state;
+    begin(&world);
+    for (uint32_t n = 0; n < sizeof(wrong) / sizeof(wrong[0]); n++) {
+        assert_int_equal(nigh_space_alloc_aligned(world.space, 8, wrong[n], 0, WAIT_US, &a),
+                         NIGH_INVALID);
+        assert_sentence(&world, "power of two");
+    }
+    assert_int_equal(nigh_space_alloc_aligned(world.space, 0, 64, 0, WAIT_US, &a), NIGH_INVALID);
+    assert_int_equal(nigh_space_alloc_aligned(world.space, 8, 64, 0, WAIT_US, NULL), NIGH_INVALID);
+    assert_int_equal(nigh_space_alloc_aligned(NULL, 8, 64, 0, WAIT_US, &a), NIGH_INVALID);
+    assert_int_equal(said(&world, SPACE_RECORD_ALLOC), 0);
+    for (uint64_t align = 1; align <= 16 * BLOCK; align *= 2) {
+        assert_int_equal(nigh_space_alloc_aligned(world.space, 1, align, 0, WAIT_US, &a), NIGH_OK);
+        assert_true(a != 0 && a % align == 0);
+    }
+    assert_int_equal(
+        nigh_space_alloc_aligned(world.space, 1, 4 * BLOCK, NIGH_SPACE_ON(FAKE_OTHER), WAIT_US, &a),
+        NIGH_OK);
+    assert_true(a >> 48 == FAKE_OTHER && a % (4 * BLOCK) == 0);
+    assert_int_equal(nigh_space_alloc_aligned(world.space, 1, 1024 * BLOCK, 0, WAIT_US, &a),
+                     NIGH_OUT_OF_MEMORY);
+    assert_sentence(&world, "such an address");
+    assert_int_equal(said(&world, SPACE_RECORD_FREE), 0);
+    finish(&world);
+}
+
+/* What it gave is given back: who asked for it could not use it. */
+static void an_older_node_gives_memory_anywhere(void **state)
+{
+    struct world world;
+    nigh_space_address a = 77;
+
+    (void)state;
+    begin(&world);
+    atomic_store(&world.fake.aligns_none, true);
+    assert_int_equal(nigh_space_alloc(world.space, 1, 0, WAIT_US, &a), NIGH_OK);
+    a = 77;
+    assert_int_equal(nigh_space_alloc_aligned(world.space, 1, 32 * BLOCK, 0, WAIT_US, &a),
+                     NIGH_UNSUPPORTED);
+    assert_sentence(&world, "older");
+    assert_int_equal(a, 77);
+    assert_int_equal(said(&world, SPACE_RECORD_FREE), 1);
+    finish(&world);
+}
+
 static void what_was_closed_is_not_held(void **state)
 {
     nigh_space_spec spec = {
@@ -1615,6 +1707,9 @@ int main(void)
         cmocka_unit_test(a_node_may_let_none_be_kept),
         cmocka_unit_test(a_thread_holds_so_many_blocks),
         cmocka_unit_test(what_was_closed_is_not_held),
+        cmocka_unit_test(a_value_is_put_and_got_whole),
+        cmocka_unit_test(memory_is_had_at_multiples),
+        cmocka_unit_test(an_older_node_gives_memory_anywhere),
         cmocka_unit_test(what_a_thread_leaves_is_the_next_ones),
         cmocka_unit_test(a_threads_writes_are_not_the_next_ones),
         cmocka_unit_test(so_many_threads_at_a_time),

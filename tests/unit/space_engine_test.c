@@ -63,6 +63,7 @@ static void what_is_no_message_is_known_by_its_parts(void **state)
 
 #define SENDS 256u
 #define BYTES 64u
+#define SHIFT 6u
 
 static struct space_engine *engine;
 static struct space_send sends[SENDS];
@@ -626,6 +627,102 @@ static void who_comes_back_has_asked_for_nothing(void **state)
     }
     assert_int_equal(count_said(1, SPACE_WIRE_ANSWER, SPACE_WIRE_ALLOC), 0);
     assert_int_equal(count_used(), 0);
+    end();
+}
+
+static struct space_op aligned(uint64_t align, uint64_t near)
+{
+    struct space_op op = op_of(SPACE_OP_ALLOC, near);
+
+    op.operands[1] = align;
+    if (!space_engine_begin(engine, &op, 1)) {
+        (void)space_engine_turn(engine, 1);
+    }
+    return op;
+}
+
+/* Of this home, whose block 0 is nobody's: by clients here, and by another node. */
+static void memory_is_given_at_multiples(void **state)
+{
+    struct space_op op;
+
+    (void)state;
+    begin();
+    op = aligned(4 * BYTES, 0);
+    assert_int_equal(op.status, NIGH_OK);
+    assert_int_equal(op.value & (8 * BYTES - 1), 4 * BYTES);
+    assert_int_equal(aligned(4 * BYTES, 0).status, NIGH_OUT_OF_MEMORY);
+    assert_int_equal(aligned(8 * BYTES, 0).status, NIGH_OUT_OF_MEMORY);
+    assert_int_equal(aligned(16 * BYTES, 0).status, NIGH_OUT_OF_MEMORY);
+    assert_int_equal(aligned(UINT64_C(1) << LIMIT_SPACE_ALIGN_BITS, 0).status, NIGH_OUT_OF_MEMORY);
+    op = aligned(BYTES / 2, 0);
+    assert_int_equal(op.status, NIGH_OK);
+    assert_int_equal(op.value % BYTES, 0);
+    say(1,
+        (struct space_wire){.kind = SPACE_WIRE_ALLOC, .why = SHIFT + 1, .operands = {BYTES, 77}});
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_ANSWER, SPACE_WIRE_ALLOC), 1);
+    assert_int_equal(sends[sent - 1].wire.address & (4 * BYTES - 1), 2 * BYTES);
+    say(1, (struct space_wire){
+               .kind = SPACE_WIRE_ALLOC, .why = LIMIT_SPACE_ALIGN_BITS, .operands = {BYTES, 78}});
+    assert_int_equal((nigh_status)sends[sent - 1].wire.operands[0], NIGH_OUT_OF_MEMORY);
+    assert_int_equal(count_used(), 3);
+    end();
+}
+
+static void no_other_multiples_are_asked_for(void **state)
+{
+    struct space_wire wire = {.kind = SPACE_WIRE_ALLOC,
+                              .why = LIMIT_SPACE_ALIGN_BITS,
+                              .space = 1,
+                              .birth = 1,
+                              .operands = {BYTES, 1}};
+
+    (void)state;
+    begin();
+    assert_int_equal(aligned(3, 0).status, NIGH_INVALID);
+    assert_int_equal(aligned(BYTES + 1, 0).status, NIGH_INVALID);
+    assert_int_equal(aligned(UINT64_MAX, 0).status, NIGH_INVALID);
+    assert_int_equal(aligned(UINT64_C(2) << LIMIT_SPACE_ALIGN_BITS, 0).status, NIGH_INVALID);
+    assert_int_equal(aligned(UINT64_C(1) << 63, 0).status, NIGH_INVALID);
+    assert_int_equal(space_wire_check(&wire), NIGH_OK);
+    wire.why++;
+    assert_int_equal(space_wire_check(&wire), NIGH_PROTOCOL);
+    wire = (struct space_wire){.kind = SPACE_WIRE_FREE, .why = 1, .operands = {0, 1}};
+    assert_int_equal(space_wire_check(&wire), NIGH_PROTOCOL);
+    assert_int_equal(count_used(), 0);
+    end();
+}
+
+/* ... of another home, which is to keep to it. */
+static void what_another_home_gives_is_at_a_multiple(void **state)
+{
+    struct space_wire answer = {.kind = SPACE_WIRE_ANSWER, .event = SPACE_WIRE_ALLOC};
+    struct space_op ops[2];
+
+    (void)state;
+    begin();
+    say_term(1, SPACE_TERM_TERM, 5, 7);
+    say_term(1, SPACE_TERM_OPENED, 5, 0);
+    for (uint32_t n = 0; n < 2; n++) {
+        ops[n] = op_of(SPACE_OP_ALLOC, space_address_first(1) + 1);
+        ops[n].operands[1] = n == 0 ? 4 * BYTES : BYTES;
+        assert_false(space_engine_begin(engine, &ops[n], 1));
+        assert_int_equal(sends[sent - 1].wire.kind, SPACE_WIRE_ALLOC);
+        assert_int_equal(sends[sent - 1].wire.why, n == 0 ? SHIFT + 2 : 0);
+    }
+    answer.operands[1] = sends[sent - 1].wire.operands[1];
+    answer.address = space_address_first(1) + BYTES;
+    say(1, answer);
+    assert_int_equal(ops[1].status, NIGH_OK);
+    answer.operands[1]--;
+    answer.address += 4 * BYTES;
+    liar = 1;
+    say(1, answer);
+    assert_int_equal(liar, SPACE_NOBODY);
+    assert_int_equal(ops[0].operands[1], 4 * BYTES); /* it has not ended */
+    space_engine_down(engine, 1, 1);
+    assert_int_equal(ops[0].status, NIGH_PEER_LOST);
     end();
 }
 
@@ -1960,6 +2057,9 @@ int main(void)
         cmocka_unit_test(a_try_waits_no_longer_than_it_may),
         cmocka_unit_test(nothing_is_owed_to_a_home_that_is_gone),
         cmocka_unit_test(who_comes_back_has_asked_for_nothing),
+        cmocka_unit_test(memory_is_given_at_multiples),
+        cmocka_unit_test(no_other_multiples_are_asked_for),
+        cmocka_unit_test(what_another_home_gives_is_at_a_multiple),
         cmocka_unit_test(what_is_given_back_is_free),
         cmocka_unit_test(what_is_too_much_is_not_begun),
         cmocka_unit_test(what_somebody_has_is_not_freed_for_want_of_room),

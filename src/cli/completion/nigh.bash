@@ -35,7 +35,7 @@ _nigh() {
         --socket | -s) ((i + 1 < COMP_CWORD)) && socket=(--socket "${COMP_WORDS[++i]}") ;;
         --pool | -p | --timeout | -t) ((i++)) ;;
         --output | -o | --delay | -d | --node | --near | -N | --ranks | --at-once | --size) ((i++)) ;;
-        --chunk | --on | --group | --others | --offset | --cache | --block | --durability) ((i++)) ;;
+        --chunk | --on | --group | --others | --offset | --cache | --block | --durability | --align) ((i++)) ;;
         -n) [[ $verb != call ]] || ((i++)) ;;
         --meta | -m | --replicas | -r) [[ $verb != put ]] || ((i++)) ;;
         -*) ;;
@@ -48,7 +48,7 @@ _nigh() {
         return
         ;;
     --pool | -p | --timeout | -t | --delay | -d | --node | --at-once | --size) return ;;
-    --chunk | --on | --group | --others | --offset | --cache | --block | --durability) return ;;
+    --chunk | --on | --group | --others | --offset | --cache | --block | --durability | --align) return ;;
     -n) [[ $verb != call ]] || return ;;
     --near | -N)
         if [[ $verb == region ]]; then _nigh_regions "$current"; else _nigh_names "$current"; fi
@@ -69,7 +69,7 @@ _nigh() {
     leave) own="--undo --look" ;;
     call) own="--node --near --all --ranks --idempotent --one-way --urgent" ;;
     region) own="--chunk --on --spread --near --group --others --offset --size --mappable" ;;
-    space) own="--cache --block --group --others --durability --on" ;;
+    space) own="--cache --block --group --others --durability --on --align" ;;
     top) own="--once --delay" ;;
     bench) own="--offer --withdraw --node --serve --at-once --size" ;;
     esac
