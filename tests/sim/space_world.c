@@ -31,6 +31,121 @@ static bool one_in(struct world *world, uint64_t count)
     return below(world, count) == 0;
 }
 
+/* ---- boundaries ----------------------------------------------------------- */
+
+const char *world_boundary_name(enum world_boundary what)
+{
+    static const char *const names[] = {
+        [BOUNDARY_LOG_MADE] = "a log file is made",
+        [BOUNDARY_LOG_WRITE] = "a log is written",
+        [BOUNDARY_LOG_SYNC] = "a log is synced",
+        [BOUNDARY_IMAGE_MADE] = "an image is made",
+        [BOUNDARY_IMAGE_WRITE] = "an image is written",
+        [BOUNDARY_IMAGE_SYNC] = "an image is synced",
+        [BOUNDARY_RENAME] = "an image is named",
+        [BOUNDARY_NAMES_SYNC] = "names are synced",
+        [BOUNDARY_ASK_OUT] = "an ask leaves",
+        [BOUNDARY_ASK_IN] = "an ask arrives",
+        [BOUNDARY_GRANT_OUT] = "a grant leaves",
+        [BOUNDARY_GRANT_IN] = "a grant arrives",
+        [BOUNDARY_RECALL_OUT] = "a recall leaves",
+        [BOUNDARY_RECALL_IN] = "a recall arrives",
+        [BOUNDARY_GIVEN_UP_OUT] = "what is given up leaves",
+        [BOUNDARY_GIVEN_UP_IN] = "what is given up arrives",
+        [BOUNDARY_TERM_OUT] = "what is of a term leaves",
+        [BOUNDARY_TERM_IN] = "what is of a term arrives",
+        [BOUNDARY_OTHER_OUT] = "another message leaves",
+        [BOUNDARY_OTHER_IN] = "another message arrives",
+    };
+
+    return names[what];
+}
+
+/* Whether the node is killed here. */
+static bool ends_here(struct world *world, uint32_t node, enum world_boundary what, bool is_after)
+{
+    struct world_kill *kill = &world->kill;
+
+    if (!world->rules.has_boundaries || node != world->rules.killed || kill->is_done) {
+        return false;
+    }
+    kill->counts[what][is_after]++;
+    if (++kill->passed != world->rules.killed_at) {
+        return false;
+    }
+    kill->is_due = kill->is_done = true;
+    kill->what = what;
+    kill->is_after = is_after;
+    return true;
+}
+
+/* It was killed a moment ago. */
+static bool has_ended(const struct world *world, uint32_t node)
+{
+    return world->kill.is_due && node == world->rules.killed;
+}
+
+static enum world_boundary boundary_of_disk(enum disk_operation operation, enum space_log_file file)
+{
+    bool is_log = file == SPACE_LOG_EVEN || file == SPACE_LOG_ODD;
+
+    switch (operation) {
+    case DISK_SIZE: return is_log ? BOUNDARY_LOG_MADE : BOUNDARY_IMAGE_MADE;
+    case DISK_WRITE: return is_log ? BOUNDARY_LOG_WRITE : BOUNDARY_IMAGE_WRITE;
+    case DISK_SYNC: return is_log ? BOUNDARY_LOG_SYNC : BOUNDARY_IMAGE_SYNC;
+    case DISK_RENAME: return BOUNDARY_RENAME;
+    default: return BOUNDARY_NAMES_SYNC;
+    }
+}
+
+static enum disk_end shell_disk(void *context, enum disk_operation operation,
+                                enum space_log_file file)
+{
+    struct world_node *node = context;
+    uint32_t number = (uint32_t)(node - now->nodes);
+    enum world_boundary what = boundary_of_disk(operation, file);
+
+    return ends_here(now, number, what, false)  ? DISK_ENDS_BEFORE
+           : ends_here(now, number, what, true) ? DISK_ENDS_AFTER
+                                                : DISK_GOES_ON;
+}
+
+static enum world_boundary boundary_of_home(uint8_t event)
+{
+    switch (event) {
+    case SPACE_HOME_ASK_READ:
+    case SPACE_HOME_ASK_WRITE:
+    case SPACE_HOME_ASK_ATOMIC: return BOUNDARY_ASK_OUT;
+    case SPACE_HOME_CLAIM_SHARED:
+    case SPACE_HOME_CLAIM_DIRTY:
+    case SPACE_HOME_CLAIM_LEFT: return BOUNDARY_TERM_OUT;
+    default: return BOUNDARY_GIVEN_UP_OUT;
+    }
+}
+
+static enum world_boundary boundary_of_cache(uint8_t event)
+{
+    switch (event) {
+    case SPACE_CACHE_SHARE:
+    case SPACE_CACHE_OWN:
+    case SPACE_CACHE_UPGRADE:
+    case SPACE_CACHE_ATOMIC_DONE: return BOUNDARY_GRANT_OUT;
+    case SPACE_CACHE_RESTORE: return BOUNDARY_TERM_OUT;
+    default: return BOUNDARY_RECALL_OUT;
+    }
+}
+
+/* Of a message that leaves; the same one's that arrives is the next. */
+static enum world_boundary boundary_of(const struct space_wire *wire)
+{
+    switch (wire->kind) {
+    case SPACE_WIRE_TO_HOME: return boundary_of_home(wire->event);
+    case SPACE_WIRE_TO_CACHE: return boundary_of_cache(wire->event);
+    case SPACE_WIRE_TERM: return BOUNDARY_TERM_OUT;
+    default: return BOUNDARY_OTHER_OUT;
+    }
+}
+
 /* ---- histories ------------------------------------------------------------ */
 
 #define NO_OP SIZE_MAX
@@ -189,20 +304,27 @@ static bool shell_send(void *context, const struct space_send *send)
     struct world_node *node = context;
     uint32_t from = (uint32_t)(node - now->nodes), to = send->seat;
     struct world_channel *channel = channel_of(now, from, to);
+    enum world_boundary boundary = boundary_of(&send->wire);
 
     claim(now, channel->is_up, "a message to who is not linked");
+    if (has_ended(now, from)) {
+        return true;
+    }
     if ((now->rules.busy && channel->count >= 3 && !one_in(now, 4)) ||
         channel->count == WORLD_DEPTH) {
         return false;
+    }
+    if (ends_here(now, from, boundary, false)) {
+        return true;
     }
     now->messages++;
     if (send->wants_end) {
         channel->ends[send->cookie]++;
     }
-    if (!channel_of(now, to, from)->is_up && channel->is_cut) {
-        return true; /* it gets nowhere */
+    if (channel_of(now, to, from)->is_up || !channel->is_cut) { /* else it gets nowhere */
+        *item_of(channel, channel->count++) = (struct world_item){.send = *send};
     }
-    *item_of(channel, channel->count++) = (struct world_item){.send = *send};
+    (void)ends_here(now, from, boundary, true);
     return true;
 }
 
@@ -240,12 +362,17 @@ static void deliver(struct world *world, uint32_t from, uint32_t to)
     struct world_channel *channel = channel_of(world, from, to);
     struct world_item *item = item_of(channel, 0);
     struct space_wire wire = item->send.wire;
+    enum world_boundary boundary = (enum world_boundary)(boundary_of(&wire) + 1);
 
     land(world, from, to, item);
+    if (ends_here(world, to, boundary, false)) {
+        return;
+    }
     channel->first = (channel->first + 1) % WORLD_DEPTH;
     channel->count--;
     space_engine_message(world->nodes[to].engine, (uint8_t)from, &wire, sizeof(wire),
                          world->now_us);
+    (void)ends_here(world, to, boundary, true);
 }
 
 static void tell_ends(struct world *world, uint32_t from, uint32_t to, bool all)
@@ -414,6 +541,7 @@ static void shell_log(void *context, struct space_log_job *job)
 
     claim(now, node->job == NULL, "two jobs of one log");
     node->job = job;
+    node->is_job_late = has_ended(now, (uint32_t)(node - now->nodes));
 }
 
 static void shell_failed(void *context, nigh_status why)
@@ -427,14 +555,15 @@ static void shell_failed(void *context, nigh_status why)
 static void run_job(struct world *world, struct world_node *node)
 {
     struct space_log_files files = disk_files(&node->disk);
-    struct space_log_job *job = node->job;
 
-    node->job = NULL;
-    space_log_run(&files, job);
-    space_engine_logged(node->engine, world->now_us);
+    space_log_run(&files, node->job);
+    if (!node->disk.has_stopped) {
+        node->job = NULL;
+        space_engine_logged(node->engine, world->now_us);
+    }
 }
 
-/* The power goes: of what was under way something is done, or nothing. */
+/* The power goes: of what was under way something is done, or nothing; or it went meanwhile. */
 static void lose_job(struct world *world, struct world_node *node)
 {
     struct space_log_files files = disk_files(&node->disk);
@@ -444,13 +573,26 @@ static void lose_job(struct world *world, struct world_node *node)
         return;
     }
     node->job = NULL;
-    node->disk.stops_at = node->disk.operations + below(world, 4);
-    if (one_in(world, 4)) {
+    if (node->is_job_late) {
         job->status = NIGH_DISK;
-    } else {
-        space_log_run(&files, job);
+    } else if (!node->disk.has_stopped) {
+        node->disk.stops_at = node->disk.operations + below(world, 4);
+        if (one_in(world, 4)) {
+            job->status = NIGH_DISK;
+        } else {
+            space_log_run(&files, job);
+        }
     }
     space_engine_logged(node->engine, world->now_us);
+}
+
+static void init_disk(struct world *world, struct world_node *node)
+{
+    disk_init(&node->disk, random_u64(&world->random));
+    if (world->rules.has_boundaries) {
+        node->disk.asks = shell_disk;
+        node->disk.context = node;
+    }
 }
 
 /* What it had is there again; false: the disk stopped once more before it was. */
@@ -469,7 +611,7 @@ static bool open_log(struct world *world, uint32_t number, struct space_engine_c
 
     if (world->rules.lossy && !world->is_calm && one_in(world, 3)) {
         disk_fini(&node->disk);
-        disk_init(&node->disk, random_u64(&world->random));
+        init_disk(world, node);
     }
     disk_start(&node->disk, !world->is_calm && one_in(world, 4) ? below(world, 16) : UINT64_MAX);
     status = space_log_state_init(state, &geometry, (uint8_t *)config->home.bytes,
@@ -616,11 +758,13 @@ void world_init(struct world *world, const struct world_rules *rules, uint64_t s
     random_init(&world->random, seed);
     world->is_calm = true; /* disks, too, until all are there */
     for (uint32_t n = 0; n < rules->nodes; n++) {
-        disk_init(&world->nodes[n].disk, random_u64(&world->random));
+        init_disk(world, &world->nodes[n]);
         start_node(world, n);
     }
     for (uint32_t n = 0; n < rules->nodes; n++) {
-        tell_members(world, n);
+        if (world->nodes[n].is_alive) {
+            tell_members(world, n);
+        }
     }
     world->is_calm = false;
 }
@@ -1446,6 +1590,24 @@ void world_kill(struct world *world, uint32_t node)
     }
 }
 
+/* Whose boundary was passed; and it is there again when others may have heard, or have not. */
+static void kill_if_due(struct world *world)
+{
+    struct world_kill *kill = &world->kill;
+    uint32_t node = world->rules.killed;
+
+    if (kill->is_due) {
+        world_kill(world, node);
+        kill->is_due = false;
+        kill->back_at = world->event + (one_in(world, 2) ? 1 : below(world, 400));
+    } else if (kill->back_at != 0 && world->event >= kill->back_at) {
+        if (!world->nodes[node].is_alive) {
+            start_node(world, node);
+        }
+        kill->back_at = world->nodes[node].is_alive ? 0 : kill->back_at;
+    }
+}
+
 static void crash_all(struct world *world)
 {
     for (uint32_t n = 0; n < world->rules.nodes; n++) {
@@ -1564,6 +1726,7 @@ static void one_event(struct world *world)
     } else {
         pair_event(world, a, b);
     }
+    kill_if_due(world);
     look(world);
 }
 

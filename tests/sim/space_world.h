@@ -48,6 +48,31 @@ struct world_users {
     bool (*is_quiet)(void *context);
 };
 
+/* Where a node may be killed: before and after each of these that it does, or that comes to it. */
+enum world_boundary {
+    BOUNDARY_LOG_MADE, /* of its disk: files of its log, */
+    BOUNDARY_LOG_WRITE,
+    BOUNDARY_LOG_SYNC,
+    BOUNDARY_IMAGE_MADE, /* an image, */
+    BOUNDARY_IMAGE_WRITE,
+    BOUNDARY_IMAGE_SYNC,
+    BOUNDARY_RENAME, /* names */
+    BOUNDARY_NAMES_SYNC,
+    BOUNDARY_ASK_OUT, /* messages: what a right is asked for by, */
+    BOUNDARY_ASK_IN,
+    BOUNDARY_GRANT_OUT, /* what gives one, */
+    BOUNDARY_GRANT_IN,
+    BOUNDARY_RECALL_OUT, /* wants it back, or says that it is not needed any more, */
+    BOUNDARY_RECALL_IN,
+    BOUNDARY_GIVEN_UP_OUT, /* gives it up, or says that it came, */
+    BOUNDARY_GIVEN_UP_IN,
+    BOUNDARY_TERM_OUT, /* is of a new term, */
+    BOUNDARY_TERM_IN,
+    BOUNDARY_OTHER_OUT, /* greets, says who is linked; gives and frees home memory */
+    BOUNDARY_OTHER_IN,
+    BOUNDARIES
+};
+
 struct world_rules {
     uint32_t nodes, clients, events;
     uint32_t home, sets; /* blocks of a home; of a cache; 0: WORLD_HOME, and one */
@@ -59,6 +84,20 @@ struct world_rules {
      * back without theirs; disks fail. */
     bool logs, sync, lossy, fails;
     uint32_t asks, letters; /* of engines; 0: as they are */
+    /* Boundaries of one node are counted, and at one of them, from 1 on, it is killed; 0: at none.
+     */
+    bool has_boundaries;
+    uint32_t killed;
+    uint64_t killed_at;
+};
+
+/* It is as if from `is_due` on nothing of the node left it: then it is killed before anything else
+ * comes to pass, and there again on its log after a while. */
+struct world_kill {
+    uint64_t passed, counts[BOUNDARIES][2]; /* before, after */
+    bool is_due, is_done, is_after;
+    enum world_boundary what;
+    uint64_t back_at; /* event; 0: none */
 };
 
 /* What is on its way from one node to another. */
@@ -153,6 +192,7 @@ struct world_node {
     struct disk disk;
     struct space_log log;
     struct space_log_job *job;
+    bool is_job_late; /* the node was killed before it: nothing of it is done */
     bool has_failed;
     struct world_client clients[WORLD_CLIENTS];
 };
@@ -167,6 +207,7 @@ struct world {
     struct world_block blocks[WORLD_BLOCKS];
     uint32_t used;      /* blocks */
     const char *broken; /* what does not hold */
+    struct world_kill kill;
     bool has_history;
     struct linear_history history, holders; /* by events; of words, of who has blocks */
     uint64_t judged;                        /* operations of both */
@@ -186,6 +227,8 @@ void world_end_client(struct world *world, uint32_t node, uint32_t client);
 
 /* A node is killed now, if it is alive. */
 void world_kill(struct world *world, uint32_t node);
+
+const char *world_boundary_name(enum world_boundary what);
 
 /* What does not hold, if nothing was found before. */
 bool world_claim(struct world *world, bool holds, const char *what);
