@@ -475,7 +475,7 @@ static void start_client(struct world *world, struct world_node *node, struct wo
 {
     nigh_status status;
 
-    memset(client, 0, sizeof(*client));
+    memset(client, 0, offsetof(struct world_client, writes));
     client->memory = aligned_alloc(4096, sizeof(*client->memory));
     memset(client->memory, 0, sizeof(*client->memory));
     status = space_windows_add(node->windows, 1, client->memory, &client->window);
@@ -700,7 +700,6 @@ static void add_stats(struct world *world, const struct world_node *node)
     world->evictions += stats.evictions;
     world->terms += stats.terms;
     world->refused += stats.refused;
-    world->stale += stats.stale;
     world->dropped += stats.dropped;
 }
 
@@ -745,14 +744,25 @@ static void tell_members(struct world *world, uint32_t number)
 
 void world_init(struct world *world, const struct world_rules *rules, uint64_t seed)
 {
-    memset(world, 0, sizeof(*world));
+    memset(world, 0, offsetof(struct world, words));
     now = world;
+    for (uint32_t n = 0; n < WORLD_BLOCKS; n++) {
+        world->blocks[n].words = world->words[n];
+    }
+    for (uint32_t n = 0; n < WORLD_NODES * WORLD_NODES; n++) {
+        uint32_t from = n / WORLD_NODES, to = n % WORLD_NODES;
+
+        world->channels[from][to].items = world->items[from][to];
+    }
     world->rules = *rules;
     world->rules.home = rules->home == 0 ? WORLD_HOME : rules->home;
     world->rules.sets = rules->sets == 0 ? 1 : rules->sets;
     world->rules.slow = rules->slow == 0 ? 3 + (uint32_t)(seed % 4) * 20 : rules->slow;
     world->has_history =
         rules->users == NULL && (!rules->logs || (rules->sync && !rules->lossy && !rules->fails));
+    NIGH_ASSERT(rules->users != NULL ||
+                (world->rules.home == WORLD_HOME && world->rules.sets * SPACE_WAYS == WORLD_FRAMES));
+    world->touched = space_bit((uint8_t)rules->nodes) - 1;
     world->seed = seed;
     world->now_us = 1000;
     random_init(&world->random, seed);
@@ -1060,42 +1070,132 @@ static void forget_done(struct world_client *client)
 }
 
 /* Of a node whose log failed nobody knows what is done of what it says has ended. */
-static void forget_all_done(struct world *world)
+static void forget_all_done(struct world *world, const struct world_node *node)
 {
-    for (uint32_t n = 0; n < world->rules.nodes * world->rules.clients; n++) {
-        struct world_node *node = &world->nodes[n / world->rules.clients];
-        struct world_client *client = &node->clients[n % world->rules.clients];
+    for (uint32_t n = 0; n < world->rules.clients; n++) {
+        struct world_client *client = &world->nodes[node - world->nodes].clients[n];
 
-        if (node->is_alive && node->engine->log.status == NIGH_OK && client->state != CLIENT_GONE) {
+        if (node->engine->log.status == NIGH_OK && client->state != CLIENT_GONE) {
             forget_done(client);
+        }
+    }
+}
+
+/* ---- what has changed ----------------------------------------------------- */
+
+static void note_change(struct world *world, uint64_t address)
+{
+    for (uint32_t n = 0; n < WORLD_BLOCKS; n++) {
+        world->stale |= (uint64_t)(world->blocks[n].address == address) << n;
+    }
+}
+
+static void compare(struct world *world, struct world_seen *seen, uint64_t address, uint8_t state,
+                    const void *bytes)
+{
+    if (seen->address == address && seen->state == state &&
+        (bytes == NULL || memcmp(seen->bytes, bytes, WORLD_BYTES) == 0)) {
+        return;
+    }
+    note_change(world, seen->address);
+    note_change(world, address);
+    seen->address = address;
+    seen->state = state;
+    if (bytes != NULL) {
+        memcpy(seen->bytes, bytes, WORLD_BYTES);
+    }
+}
+
+static void compare_frames(struct world *world, struct world_node *node)
+{
+    const struct space_engine *engine = node->engine;
+
+    for (uint32_t frame = 0; frame < WORLD_FRAMES; frame++) {
+        if (space_line_is_readable(&engine->lines[frame])) {
+            compare(world, &node->frames[frame], space_frames_block(&engine->frames, frame),
+                    engine->lines[frame].state, space_frames_bytes(&engine->frames, frame));
+        } else if (node->frames[frame].state != 0) {
+            compare(world, &node->frames[frame], 0, 0, NULL);
+        }
+    }
+}
+
+static void compare_home(struct world *world, struct world_node *node)
+{
+    const struct space_engine *engine = node->engine;
+
+    for (uint32_t n = 0; n < world->rules.home; n++) {
+        const struct space_entry *entry = &engine->entries[n];
+        bool is_readable = space_entry_is_readable(entry) || entry->state == SPACE_HOME_REBUILDING;
+
+        compare(world, &node->blocks[n], engine_address(engine, n), entry->state,
+                is_readable ? space_bytes_of(&engine->config.home, n) : NULL);
+    }
+}
+
+/* What clients of the node, or others by what it says, could see of it is not as it was. */
+static void look_for_changes(struct world *world, struct world_node *node)
+{
+    const struct space_engine *engine = node->engine;
+    bool is_there = node->is_alive && !engine->has_ended;
+    uint8_t seen =
+        is_there ? (uint8_t)(1 + 2 * engine->has_begun + 4 * space_engine_is_open(engine)) : 0;
+
+    if (node->seen != seen) {
+        node->seen = seen;
+        world->stale = UINT64_MAX;
+    }
+    if (is_there && world->rules.users == NULL) {
+        compare_frames(world, node);
+        compare_home(world, node);
+    }
+}
+
+static void look_at_stale(struct world *world)
+{
+    for (; world->stale != 0 && world->rules.users == NULL; world->stale &= world->stale - 1) {
+        uint32_t n = (uint32_t)__builtin_ctzll(world->stale);
+
+        if (n < WORLD_BLOCKS && world->blocks[n].is_used) {
+            look_at_given(world, &world->blocks[n]);
+        }
+        if (n < WORLD_BLOCKS && world->blocks[n].is_used) {
+            look_at_block(world, n);
+        }
+    }
+}
+
+/* All, whether it has changed or not; nothing has that no event is known to have touched. */
+static void look_at_all(struct world *world)
+{
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        look_for_changes(world, &world->nodes[n]);
+    }
+    claim(world, world->stale == 0, "something changes that no event has touched");
+    world->stale = UINT64_MAX;
+    look_at_stale(world);
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        if (world->nodes[n].is_alive) {
+            claim(world, space_engine_is_valid(world->nodes[n].engine), "an engine is not valid");
         }
     }
 }
 
 static void look(struct world *world)
 {
-    world->used = 0;
-    for (uint32_t n = 0; n < WORLD_BLOCKS; n++) {
-        struct world_block *block = &world->blocks[n];
-
-        world->used += block->is_used;
-        if (block->is_used) {
-            look_at_given(world, block);
-        }
-        if (block->is_used) {
-            look_at_block(world, n);
-        }
+    for (uint64_t left = world->touched; left != 0; left &= left - 1) {
+        look_for_changes(world, &world->nodes[space_set_first(left)]);
     }
-    if (world->rules.sync || world->has_history) {
-        forget_all_done(world);
+    look_at_stale(world);
+    for (uint64_t left = world->touched; left != 0; left &= left - 1) {
+        const struct world_node *node = &world->nodes[space_set_first(left)];
+
+        if (node->is_alive && (world->rules.sync || world->has_history)) {
+            forget_all_done(world, node);
+        }
     }
     if (world->event % 64 == 0) {
-        for (uint32_t n = 0; n < world->rules.nodes; n++) {
-            if (world->nodes[n].is_alive) {
-                claim(world, space_engine_is_valid(world->nodes[n].engine),
-                      "an engine is not valid");
-            }
-        }
+        look_at_all(world);
     }
 }
 
@@ -1401,11 +1501,21 @@ static void do_free(struct world *world, struct world_client *client)
     }
 }
 
+static uint32_t used(const struct world *world)
+{
+    uint32_t count = 0;
+
+    for (uint32_t n = 0; n < WORLD_BLOCKS; n++) {
+        count += world->blocks[n].is_used;
+    }
+    return count;
+}
+
 static void want_something(struct world *world, struct world_client *client)
 {
     uint64_t what = below(world, 100);
 
-    if (!choose_block(world, client) || (what < 25 && !client->holds && world->used < WORLD_MANY) ||
+    if (!choose_block(world, client) || (what < 25 && !client->holds && used(world) < WORLD_MANY) ||
         (what < 2 && !client->holds)) {
         do_alloc(world, client);
     } else if (what < 40) {
@@ -1445,8 +1555,8 @@ static void note_alloc(struct world *world, const struct world_node *node,
     if (block->is_used) {
         return; /* others were quicker: nobody uses it */
     }
-    memset(block->words, 0, sizeof(block->words));
     for (uint32_t n = 0; n < WORLD_WORDS; n++) {
+        memset(&block->words[n], 0, offsetof(struct world_word, old));
         push_past(&block->words[n], 0);
     }
     block->is_used = true;
@@ -1454,6 +1564,7 @@ static void note_alloc(struct world *world, const struct world_node *node,
     block->is_firm = world->rules.sync || &world->nodes[space_address_seat(address)] != node;
     block->address = address;
     block->life++;
+    world->stale |= UINT64_C(1) << (block - world->blocks);
 }
 
 static void note_read(struct world *world, struct world_client *client, uint64_t value)
@@ -1582,8 +1693,15 @@ static void client_event(struct world *world, struct world_node *node, struct wo
 
 /* ---- events --------------------------------------------------------------- */
 
+static uint64_t all_of(const struct world *world)
+{
+    return space_bit((uint8_t)world->rules.nodes) - 1;
+}
+
 void world_kill(struct world *world, uint32_t node)
 {
+    world->touched = all_of(world);
+    world->stale = UINT64_MAX;
     if (world->nodes[node].is_alive) {
         stop_node(world, node);
         world->crashes++;
@@ -1601,6 +1719,7 @@ static void kill_if_due(struct world *world)
         kill->is_due = false;
         kill->back_at = world->event + (one_in(world, 2) ? 1 : below(world, 400));
     } else if (kill->back_at != 0 && world->event >= kill->back_at) {
+        world->touched = all_of(world);
         if (!world->nodes[node].is_alive) {
             start_node(world, node);
         }
@@ -1714,7 +1833,9 @@ static void one_event(struct world *world)
 
     world->event++;
     world->now_us += below(world, 3);
+    world->touched |= space_bit((uint8_t)a) | space_bit((uint8_t)b);
     if (!world->is_calm && one_in(world, between_faults(world))) {
+        world->touched = all_of(world);
         fault(world);
     } else if (what < 4 && world->nodes[a].is_alive && world->rules.users != NULL) {
         user_event(world, a, (uint32_t)below(world, world->rules.clients));
@@ -1728,6 +1849,7 @@ static void one_event(struct world *world)
     }
     kill_if_due(world);
     look(world);
+    world->touched = 0;
 }
 
 bool world_run(struct world *world, uint64_t events)
@@ -1805,7 +1927,10 @@ bool world_calm(struct world *world)
             }
             tell_members(world, node);
         }
+        world->touched = all_of(world);
         if (is_quiet(world)) {
+            look(world);
+            look_at_all(world);
             return is_all_there(world);
         }
         if (!world_run(world, 100)) {

@@ -30,6 +30,7 @@
 #define WORLD_WORDS   3u  /* of a block: two that are written, and one that is counted in */
 #define WORLD_BYTES   64u
 #define WORLD_HOME    16u /* blocks of a home */
+#define WORLD_FRAMES  SPACE_WAYS
 #define WORLD_DEPTH   1024u
 #define WORLD_ASKED   2048u /* values that may come to be, of a word */
 #define WORLD_PASTS   256u  /* of a word: what it was, of which a crash may leave any */
@@ -108,7 +109,7 @@ struct world_item {
 
 struct world_channel {
     uint32_t first, count;
-    struct world_item items[WORLD_DEPTH];
+    struct world_item *items;
     uint32_t ends[SPACE_SEATS];    /* of wants_end, by cookie: not told yet, */
     uint32_t arrived[SPACE_SEATS]; /* and of these those that may be */
     bool is_up;                    /* as the one at this end knows */
@@ -140,37 +141,35 @@ struct world_client {
     uint64_t held_life; /* of that block */
     uint32_t kept;      /* of the producer's, or SPACE_NO_KEPT */
     size_t unlock;      /* that is under way; SIZE_MAX: none */
-    /* Writes that are not done: word, value, behind how many fences. */
-    uint32_t pending;
+    uint32_t fences;
+    uint32_t failures; /* as its window says */
+    /* Writes that are not done: word, value, behind how many fences; of those that are done what no
+     * flush was for yet. */
+    uint32_t pending, unflushed;
     struct world_write {
         uint64_t ticket, value, address; /* of the block */
         uint32_t block, word, fence;
         size_t op;
-    } writes[LIMIT_SPACE_TAKEN * 4];
-    uint32_t fences;
-    uint32_t failures; /* as its window says */
-    /* Of those that are done what no flush was for yet. */
-    uint32_t unflushed;
-    struct world_write flush[64];
+    } writes[LIMIT_SPACE_TAKEN * 4], flush[64];
 };
 
 struct world_word {
     uint64_t value;
     uint64_t changed; /* event */
-    /* What it was in recent events. */
     uint32_t olds;
-    struct {
-        uint64_t value, until;
-    } old[64];
-    /* What it was, in order, the last what it is: where nodes have logs it may be one of those
-     * again that are not before `firm`. */
     uint32_t pasts, firm, origin;
-    uint64_t past[WORLD_PASTS];
     /* The event at which it was looked at again after a crash, how many crashes there were by then,
      * and what of `past` it may have been in between. */
     uint64_t gap, crashes;
     uint32_t gap_firm, gap_pasts;
     uint32_t asked;
+    /* From here on only as much of it as is said above. What it was in recent events; */
+    struct {
+        uint64_t value, until;
+    } old[64];
+    /* ... what it was, in order, the last what it is: where nodes have logs it may be one of those
+     * again that are not before `firm`; */
+    uint64_t past[WORLD_PASTS];
     uint64_t wants[WORLD_ASKED]; /* values that may come to be; of a counter: their number */
 };
 
@@ -178,7 +177,15 @@ struct world_block {
     bool is_used, is_freed;
     bool is_firm; /* that it was given is durable */
     uint64_t address, life;
-    struct world_word words[WORLD_WORDS];
+    struct world_word *words;
+};
+
+/* What was there of a frame, or of a block at its home, when it was last looked at: `state` is 0
+ * where nobody reads a frame. */
+struct world_seen {
+    uint64_t address;
+    uint8_t state;
+    uint8_t bytes[WORLD_BYTES];
 };
 
 struct world_node {
@@ -194,6 +201,8 @@ struct world_node {
     struct space_log_job *job;
     bool is_job_late; /* the node was killed before it: nothing of it is done */
     bool has_failed;
+    uint8_t seen; /* whether it was there, and served, */
+    struct world_seen frames[WORLD_FRAMES], blocks[WORLD_HOME];
     struct world_client clients[WORLD_CLIENTS];
 };
 
@@ -205,7 +214,8 @@ struct world {
     struct world_node nodes[WORLD_NODES];
     struct world_channel channels[WORLD_NODES][WORLD_NODES]; /* from, to */
     struct world_block blocks[WORLD_BLOCKS];
-    uint32_t used;      /* blocks */
+    uint64_t touched;   /* seats of those that this event may have changed */
+    uint64_t stale;     /* blocks that are to be looked at, bits */
     const char *broken; /* what does not hold */
     struct world_kill kill;
     bool has_history;
@@ -216,7 +226,10 @@ struct world {
     uint64_t backs, commits, images, fails;
     uint64_t kills, blackouts, relapses; /* of clients; of all nodes; while a log is recovered */
     uint64_t statuses[40];
-    uint64_t evictions, terms, refused, stale, dropped, messages;
+    uint64_t evictions, terms, refused, dropped, messages;
+    /* What is not cleared for each world. */
+    struct world_word words[WORLD_BLOCKS][WORLD_WORDS];
+    struct world_item items[WORLD_NODES][WORLD_NODES][WORLD_DEPTH];
 };
 
 void world_init(struct world *world, const struct world_rules *rules, uint64_t seed);
