@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "space_world.h"
+#include "tables.h"
 
 /* Of all seeds that are always run, before and after each: fewer would show less than they do. */
 static const uint64_t least[BOUNDARIES] = {0};
@@ -23,6 +24,7 @@ static uint64_t turns, backs;
 
 static void run(const struct world_rules *rules, uint64_t seed)
 {
+    tables_keep(true);
     world_init(&world, rules, seed);
     if (!world_run(&world, rules->events) || !world_calm(&world) || !world_judge(&world)) {
         world_print(&world);

@@ -8,6 +8,7 @@
 
 #include "space_rows.h"
 #include "space_world.h"
+#include "tables.h"
 
 #define LEAST_SEEDS 20u
 
@@ -27,6 +28,7 @@ static uint64_t seeds(uint64_t most)
 
 static void run(const struct world_rules *rules, uint64_t seed)
 {
+    tables_keep(seed % TABLES_ANEW != 0);
     world_init(&world, rules, seed);
     if (!world_run(&world, rules->events) || !world_calm(&world) || !world_judge(&world)) {
         world_print(&world);

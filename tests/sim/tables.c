@@ -10,11 +10,13 @@
  * uses a table after its end; so some worlds do without this (tables_keep), and those under a
  * sanitizer too.
  */
-#include "world.h"
+#include "tables.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "base/check.h"
 
 #ifndef SIM_KEEPS_TABLES
 
