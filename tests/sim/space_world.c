@@ -760,8 +760,8 @@ void world_init(struct world *world, const struct world_rules *rules, uint64_t s
     world->rules.slow = rules->slow == 0 ? 3 + (uint32_t)(seed % 4) * 20 : rules->slow;
     world->has_history =
         rules->users == NULL && (!rules->logs || (rules->sync && !rules->lossy && !rules->fails));
-    NIGH_ASSERT(rules->users != NULL ||
-                (world->rules.home == WORLD_HOME && world->rules.sets * SPACE_WAYS == WORLD_FRAMES));
+    NIGH_ASSERT(rules->users != NULL || (world->rules.home == WORLD_HOME &&
+                                         world->rules.sets * SPACE_WAYS == WORLD_FRAMES));
     world->touched = space_bit((uint8_t)rules->nodes) - 1;
     world->seed = seed;
     world->now_us = 1000;
