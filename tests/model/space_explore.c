@@ -9,7 +9,8 @@
  * state, if clients want nothing new, all ends: nobody waits, nothing is under way. And every cell
  * of the tables that is not a hole was stepped into.
  *
- * $NIGH_BUDGET_SECONDS: for so long those go on, about, that are not looked at whole.
+ * $NIGH_BUDGET_SECONDS: for so long those go on, about, that are not looked at whole; with five
+ * minutes or more those are looked at whole that take minutes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@
 #define STATES_DEFAULT  400000u    /* where one that is not looked at whole stops */
 #define STATES_A_SECOND 20000u     /* of a budget, of each of these */
 #define STATES_MOST     (1u << 26) /* more than any exploration with an end has */
+#define LONG_MS         300000u    /* of a budget: then those that take minutes are whole */
 
 /* A state that was reached: how. */
 struct reached {
@@ -361,6 +363,12 @@ static void explore(const char *name, const struct rules *with, uint32_t least)
     }
 }
 
+/* One that takes minutes: all of it where there is time for that, as in a soak. */
+static void explore_long(const char *name, const struct rules *with, uint32_t least)
+{
+    explore(name, with, support_budget_ms(0) >= LONG_MS ? least : 0);
+}
+
 #define ALL_ACCESS (WITH_READS | WITH_WRITES | WITH_EVICTIONS | WITH_HOME)
 #define ALL_ASKS   (ALL_ACCESS | WITH_ATOMICS | WITH_LOCKS | WITH_HOME_LOCKS | WITH_FREES)
 
@@ -371,6 +379,16 @@ static void two_nodes_and_two_blocks_in_one_frame(void **state)
 
     (void)state;
     explore("2 nodes, 2 blocks, 1 frame each", &with, 1200000);
+}
+
+static void two_nodes_that_hold_two_blocks_in_one_frame(void **state)
+{
+    struct rules with = {.caches = 2, .blocks = 2, .frames = 1, .with = ALL_ACCESS | WITH_LOCKS};
+
+    (void)state;
+    explore("2 nodes that hold, 2 blocks, 1 frame each", &with, 800000);
+    with.with |= WITH_HOME_LOCKS;
+    explore_long("2 nodes and the home that hold, 2 blocks, 1 frame each", &with, 8000000);
 }
 
 /* Not all of it: as far as so many states go. */
@@ -406,6 +424,15 @@ static void three_nodes_and_a_block(void **state)
 
     (void)state;
     explore("3 nodes, 1 block", &with, 900000);
+}
+
+static void three_nodes_that_hold_a_block(void **state)
+{
+    const struct rules with = {
+        .caches = 3, .blocks = 1, .frames = 1, .with = ALL_ACCESS | WITH_LOCKS | WITH_HOME_LOCKS};
+
+    (void)state;
+    explore_long("3 nodes and the home that hold, 1 block", &with, 10000000);
 }
 
 static void a_node_crashes(void **state)
@@ -664,8 +691,10 @@ int main(void)
         cmocka_unit_test(nodes_that_only_read),
         cmocka_unit_test(two_nodes_that_hold_a_block),
         cmocka_unit_test(two_nodes_and_two_blocks_in_one_frame),
+        cmocka_unit_test(two_nodes_that_hold_two_blocks_in_one_frame),
         cmocka_unit_test(two_nodes_and_two_blocks),
         cmocka_unit_test(three_nodes_and_a_block),
+        cmocka_unit_test(three_nodes_that_hold_a_block),
         cmocka_unit_test(a_node_crashes),
         cmocka_unit_test(the_home_crashes),
         cmocka_unit_test(a_link_breaks),
