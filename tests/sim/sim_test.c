@@ -18,13 +18,13 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "tables.h"
 #include "world.h"
 
 #define FIXED_SEEDS 1200u
 #define LEAST_SEEDS 20000u /* of a run that has as much time as that, or more: */
 #define LONG_MS     600000u
 #define JOBS        16u
-#define TABLES_ANEW 16u    /* every so many seeds the tables are the machine's, and unmapped */
 #define FAILURES    32u    /* of one run: more are of one kind */
 #define SAY_EVERY   10000u /* seeds of a process, in a long run */
 

@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Engines of spaces, by seed: what docs/spaces.md promises of who serves ("The engine"). */
+/*
+ * Engines of spaces, by seed: what docs/spaces.md promises of who serves ("The engine").
+ *
+ * NIGH_SIM_FIRST=n with NIGH_SIM_SEEDS=m: those m seeds from n on, of each part;
+ * NIGH_BUDGET_SECONDS: as many as there is time for. What a part prints is of so many seeds: it can
+ * be added up.
+ */
 #include "support/support.h"
 
 #include <stdio.h>
@@ -8,6 +14,7 @@
 
 #include "space_rows.h"
 #include "space_world.h"
+#include "tables.h"
 
 #define LEAST_SEEDS 20u
 
@@ -18,15 +25,29 @@
 static struct world world;
 static uint64_t events; /* of all worlds */
 
-static uint64_t seeds(uint64_t most)
+static uint64_t number_of(const char *name, uint64_t otherwise)
 {
-    const char *text = getenv("NIGH_SIM_SEEDS");
+    const char *text = getenv(name);
 
-    return text != NULL && strtoull(text, NULL, 10) < most ? strtoull(text, NULL, 10) : most;
+    return text != NULL ? strtoull(text, NULL, 10) : otherwise;
+}
+
+/* Of a part: those that were asked for, or a few. */
+static uint64_t seeds(void)
+{
+    uint64_t wanted = number_of("NIGH_SIM_SEEDS", LEAST_SEEDS);
+
+    return getenv("NIGH_SIM_FIRST") != NULL ? wanted : min_u64(wanted, LEAST_SEEDS);
+}
+
+static uint64_t first_seed(void)
+{
+    return getenv("NIGH_SIM_FIRST") != NULL ? number_of("NIGH_SIM_FIRST", 0) : support_seed();
 }
 
 static void run(const struct world_rules *rules, uint64_t seed)
 {
+    tables_keep(seed % TABLES_ANEW != 0);
     world_init(&world, rules, seed);
     if (!world_run(&world, rules->events) || !world_calm(&world) || !world_judge(&world)) {
         world_print(&world);
@@ -39,8 +60,8 @@ static void run(const struct world_rules *rules, uint64_t seed)
 
 static void run_all(struct world_rules rules, const char *name)
 {
-    uint64_t first = support_seed(), end_us = support_now_us() + support_budget_ms(0) * 1000 / 10;
-    uint64_t count = seeds(LEAST_SEEDS), done = 0;
+    uint64_t first = first_seed(), end_us = support_now_us() + support_budget_ms(0) * 1000 / 10;
+    uint64_t count = seeds(), done = 0;
     static struct world sums;
 
     memset(&sums, 0, sizeof(sums));
@@ -48,6 +69,7 @@ static void run_all(struct world_rules rules, const char *name)
     for (; done < count || support_now_us() < end_us; done++) {
         rules.nodes = 1 + (uint32_t)((first + done) % WORLD_NODES);
         run(&rules, first + done);
+        sums.event += world.event;
         sums.answers += world.answers;
         sums.hits += world.hits;
         sums.writes += world.writes;
@@ -65,12 +87,12 @@ static void run_all(struct world_rules rules, const char *name)
         sums.fails += world.fails;
         sums.judged += world.judged;
     }
-    printf("# %s: %llu seeds; %llu answers, %llu reads that hit, %llu writes, %llu atomics, %llu "
-           "locks, %llu of them kept; %llu messages, %llu terms, %llu evictions, %llu breaks, %llu "
-           "crashes; "
-           "%llu on their logs, %llu commits, %llu images, %llu disks that fail; histories of %llu "
-           "operations\n",
-           name, (unsigned long long)done, (unsigned long long)sums.answers,
+    printf("# %s: %llu seeds from %llu on; %llu events, %llu answers, %llu reads that hit, %llu "
+           "writes, %llu atomics, %llu locks, %llu of them kept; %llu messages, %llu terms, %llu "
+           "evictions, %llu breaks, %llu crashes; %llu on their logs, %llu commits, %llu images, "
+           "%llu disks that fail; histories of %llu operations\n",
+           name, (unsigned long long)done, (unsigned long long)first,
+           (unsigned long long)sums.event, (unsigned long long)sums.answers,
            (unsigned long long)sums.hits, (unsigned long long)sums.writes,
            (unsigned long long)sums.atomics, (unsigned long long)sums.locks,
            (unsigned long long)sums.kept, (unsigned long long)sums.messages,
@@ -228,7 +250,7 @@ static void much_comes_to_pass(void **state)
     space_rows_print();
     printf("# %u of %u rows at homes, %u of %u at caches; %llu events\n", home.seen, home.rows,
            cache.seen, cache.rows, (unsigned long long)events);
-    if (getenv("NIGH_TEST") == NULL && seeds(LEAST_SEEDS) == LEAST_SEEDS) {
+    if (getenv("NIGH_TEST") == NULL && seeds() >= LEAST_SEEDS) {
         assert_true(home.seen >= LEAST_HOME_ROWS);
         assert_true(cache.seen >= LEAST_CACHE_ROWS);
     }

@@ -31,6 +31,121 @@ static bool one_in(struct world *world, uint64_t count)
     return below(world, count) == 0;
 }
 
+/* ---- boundaries ----------------------------------------------------------- */
+
+const char *world_boundary_name(enum world_boundary what)
+{
+    static const char *const names[] = {
+        [BOUNDARY_LOG_MADE] = "a log file is made",
+        [BOUNDARY_LOG_WRITE] = "a log is written",
+        [BOUNDARY_LOG_SYNC] = "a log is synced",
+        [BOUNDARY_IMAGE_MADE] = "an image is made",
+        [BOUNDARY_IMAGE_WRITE] = "an image is written",
+        [BOUNDARY_IMAGE_SYNC] = "an image is synced",
+        [BOUNDARY_RENAME] = "an image is named",
+        [BOUNDARY_NAMES_SYNC] = "names are synced",
+        [BOUNDARY_ASK_OUT] = "an ask leaves",
+        [BOUNDARY_ASK_IN] = "an ask arrives",
+        [BOUNDARY_GRANT_OUT] = "a grant leaves",
+        [BOUNDARY_GRANT_IN] = "a grant arrives",
+        [BOUNDARY_RECALL_OUT] = "a recall leaves",
+        [BOUNDARY_RECALL_IN] = "a recall arrives",
+        [BOUNDARY_GIVEN_UP_OUT] = "what is given up leaves",
+        [BOUNDARY_GIVEN_UP_IN] = "what is given up arrives",
+        [BOUNDARY_TERM_OUT] = "what is of a term leaves",
+        [BOUNDARY_TERM_IN] = "what is of a term arrives",
+        [BOUNDARY_OTHER_OUT] = "another message leaves",
+        [BOUNDARY_OTHER_IN] = "another message arrives",
+    };
+
+    return names[what];
+}
+
+/* Whether the node is killed here. */
+static bool ends_here(struct world *world, uint32_t node, enum world_boundary what, bool is_after)
+{
+    struct world_kill *kill = &world->kill;
+
+    if (!world->rules.has_boundaries || node != world->rules.killed || kill->is_done) {
+        return false;
+    }
+    kill->counts[what][is_after]++;
+    if (++kill->passed != world->rules.killed_at) {
+        return false;
+    }
+    kill->is_due = kill->is_done = true;
+    kill->what = what;
+    kill->is_after = is_after;
+    return true;
+}
+
+/* It was killed a moment ago. */
+static bool has_ended(const struct world *world, uint32_t node)
+{
+    return world->kill.is_due && node == world->rules.killed;
+}
+
+static enum world_boundary boundary_of_disk(enum disk_operation operation, enum space_log_file file)
+{
+    bool is_log = file == SPACE_LOG_EVEN || file == SPACE_LOG_ODD;
+
+    switch (operation) {
+    case DISK_SIZE: return is_log ? BOUNDARY_LOG_MADE : BOUNDARY_IMAGE_MADE;
+    case DISK_WRITE: return is_log ? BOUNDARY_LOG_WRITE : BOUNDARY_IMAGE_WRITE;
+    case DISK_SYNC: return is_log ? BOUNDARY_LOG_SYNC : BOUNDARY_IMAGE_SYNC;
+    case DISK_RENAME: return BOUNDARY_RENAME;
+    default: return BOUNDARY_NAMES_SYNC;
+    }
+}
+
+static enum disk_end shell_disk(void *context, enum disk_operation operation,
+                                enum space_log_file file)
+{
+    struct world_node *node = context;
+    uint32_t number = (uint32_t)(node - now->nodes);
+    enum world_boundary what = boundary_of_disk(operation, file);
+
+    return ends_here(now, number, what, false)  ? DISK_ENDS_BEFORE
+           : ends_here(now, number, what, true) ? DISK_ENDS_AFTER
+                                                : DISK_GOES_ON;
+}
+
+static enum world_boundary boundary_of_home(uint8_t event)
+{
+    switch (event) {
+    case SPACE_HOME_ASK_READ:
+    case SPACE_HOME_ASK_WRITE:
+    case SPACE_HOME_ASK_ATOMIC: return BOUNDARY_ASK_OUT;
+    case SPACE_HOME_CLAIM_SHARED:
+    case SPACE_HOME_CLAIM_DIRTY:
+    case SPACE_HOME_CLAIM_LEFT: return BOUNDARY_TERM_OUT;
+    default: return BOUNDARY_GIVEN_UP_OUT;
+    }
+}
+
+static enum world_boundary boundary_of_cache(uint8_t event)
+{
+    switch (event) {
+    case SPACE_CACHE_SHARE:
+    case SPACE_CACHE_OWN:
+    case SPACE_CACHE_UPGRADE:
+    case SPACE_CACHE_ATOMIC_DONE: return BOUNDARY_GRANT_OUT;
+    case SPACE_CACHE_RESTORE: return BOUNDARY_TERM_OUT;
+    default: return BOUNDARY_RECALL_OUT;
+    }
+}
+
+/* Of a message that leaves; the same one's that arrives is the next. */
+static enum world_boundary boundary_of(const struct space_wire *wire)
+{
+    switch (wire->kind) {
+    case SPACE_WIRE_TO_HOME: return boundary_of_home(wire->event);
+    case SPACE_WIRE_TO_CACHE: return boundary_of_cache(wire->event);
+    case SPACE_WIRE_TERM: return BOUNDARY_TERM_OUT;
+    default: return BOUNDARY_OTHER_OUT;
+    }
+}
+
 /* ---- histories ------------------------------------------------------------ */
 
 #define NO_OP SIZE_MAX
@@ -189,20 +304,27 @@ static bool shell_send(void *context, const struct space_send *send)
     struct world_node *node = context;
     uint32_t from = (uint32_t)(node - now->nodes), to = send->seat;
     struct world_channel *channel = channel_of(now, from, to);
+    enum world_boundary boundary = boundary_of(&send->wire);
 
     claim(now, channel->is_up, "a message to who is not linked");
+    if (has_ended(now, from)) {
+        return true;
+    }
     if ((now->rules.busy && channel->count >= 3 && !one_in(now, 4)) ||
         channel->count == WORLD_DEPTH) {
         return false;
+    }
+    if (ends_here(now, from, boundary, false)) {
+        return true;
     }
     now->messages++;
     if (send->wants_end) {
         channel->ends[send->cookie]++;
     }
-    if (!channel_of(now, to, from)->is_up && channel->is_cut) {
-        return true; /* it gets nowhere */
+    if (channel_of(now, to, from)->is_up || !channel->is_cut) { /* else it gets nowhere */
+        *item_of(channel, channel->count++) = (struct world_item){.send = *send};
     }
-    *item_of(channel, channel->count++) = (struct world_item){.send = *send};
+    (void)ends_here(now, from, boundary, true);
     return true;
 }
 
@@ -240,12 +362,17 @@ static void deliver(struct world *world, uint32_t from, uint32_t to)
     struct world_channel *channel = channel_of(world, from, to);
     struct world_item *item = item_of(channel, 0);
     struct space_wire wire = item->send.wire;
+    enum world_boundary boundary = (enum world_boundary)(boundary_of(&wire) + 1);
 
     land(world, from, to, item);
+    if (ends_here(world, to, boundary, false)) {
+        return;
+    }
     channel->first = (channel->first + 1) % WORLD_DEPTH;
     channel->count--;
     space_engine_message(world->nodes[to].engine, (uint8_t)from, &wire, sizeof(wire),
                          world->now_us);
+    (void)ends_here(world, to, boundary, true);
 }
 
 static void tell_ends(struct world *world, uint32_t from, uint32_t to, bool all)
@@ -348,7 +475,7 @@ static void start_client(struct world *world, struct world_node *node, struct wo
 {
     nigh_status status;
 
-    memset(client, 0, sizeof(*client));
+    memset(client, 0, offsetof(struct world_client, writes));
     client->memory = aligned_alloc(4096, sizeof(*client->memory));
     memset(client->memory, 0, sizeof(*client->memory));
     status = space_windows_add(node->windows, 1, client->memory, &client->window);
@@ -414,6 +541,7 @@ static void shell_log(void *context, struct space_log_job *job)
 
     claim(now, node->job == NULL, "two jobs of one log");
     node->job = job;
+    node->is_job_late = has_ended(now, (uint32_t)(node - now->nodes));
 }
 
 static void shell_failed(void *context, nigh_status why)
@@ -427,14 +555,15 @@ static void shell_failed(void *context, nigh_status why)
 static void run_job(struct world *world, struct world_node *node)
 {
     struct space_log_files files = disk_files(&node->disk);
-    struct space_log_job *job = node->job;
 
-    node->job = NULL;
-    space_log_run(&files, job);
-    space_engine_logged(node->engine, world->now_us);
+    space_log_run(&files, node->job);
+    if (!node->disk.has_stopped) {
+        node->job = NULL;
+        space_engine_logged(node->engine, world->now_us);
+    }
 }
 
-/* The power goes: of what was under way something is done, or nothing. */
+/* The power goes: of what was under way something is done, or nothing; or it went meanwhile. */
 static void lose_job(struct world *world, struct world_node *node)
 {
     struct space_log_files files = disk_files(&node->disk);
@@ -444,13 +573,26 @@ static void lose_job(struct world *world, struct world_node *node)
         return;
     }
     node->job = NULL;
-    node->disk.stops_at = node->disk.operations + below(world, 4);
-    if (one_in(world, 4)) {
+    if (node->is_job_late) {
         job->status = NIGH_DISK;
-    } else {
-        space_log_run(&files, job);
+    } else if (!node->disk.has_stopped) {
+        node->disk.stops_at = node->disk.operations + below(world, 4);
+        if (one_in(world, 4)) {
+            job->status = NIGH_DISK;
+        } else {
+            space_log_run(&files, job);
+        }
     }
     space_engine_logged(node->engine, world->now_us);
+}
+
+static void init_disk(struct world *world, struct world_node *node)
+{
+    disk_init(&node->disk, random_u64(&world->random));
+    if (world->rules.has_boundaries) {
+        node->disk.asks = shell_disk;
+        node->disk.context = node;
+    }
 }
 
 /* What it had is there again; false: the disk stopped once more before it was. */
@@ -469,7 +611,7 @@ static bool open_log(struct world *world, uint32_t number, struct space_engine_c
 
     if (world->rules.lossy && !world->is_calm && one_in(world, 3)) {
         disk_fini(&node->disk);
-        disk_init(&node->disk, random_u64(&world->random));
+        init_disk(world, node);
     }
     disk_start(&node->disk, !world->is_calm && one_in(world, 4) ? below(world, 16) : UINT64_MAX);
     status = space_log_state_init(state, &geometry, (uint8_t *)config->home.bytes,
@@ -559,7 +701,6 @@ static void add_stats(struct world *world, const struct world_node *node)
     world->evictions += stats.evictions;
     world->terms += stats.terms;
     world->refused += stats.refused;
-    world->stale += stats.stale;
     world->dropped += stats.dropped;
 }
 
@@ -604,24 +745,37 @@ static void tell_members(struct world *world, uint32_t number)
 
 void world_init(struct world *world, const struct world_rules *rules, uint64_t seed)
 {
-    memset(world, 0, sizeof(*world));
+    memset(world, 0, offsetof(struct world, words));
     now = world;
+    for (uint32_t n = 0; n < WORLD_BLOCKS; n++) {
+        world->blocks[n].words = world->words[n];
+    }
+    for (uint32_t n = 0; n < WORLD_NODES * WORLD_NODES; n++) {
+        uint32_t from = n / WORLD_NODES, to = n % WORLD_NODES;
+
+        world->channels[from][to].items = world->items[from][to];
+    }
     world->rules = *rules;
     world->rules.home = rules->home == 0 ? WORLD_HOME : rules->home;
     world->rules.sets = rules->sets == 0 ? 1 : rules->sets;
     world->rules.slow = rules->slow == 0 ? 3 + (uint32_t)(seed % 4) * 20 : rules->slow;
     world->has_history =
         rules->users == NULL && (!rules->logs || (rules->sync && !rules->lossy && !rules->fails));
+    NIGH_ASSERT(rules->users != NULL || (world->rules.home == WORLD_HOME &&
+                                         world->rules.sets * SPACE_WAYS == WORLD_FRAMES));
+    world->touched = space_bit((uint8_t)rules->nodes) - 1;
     world->seed = seed;
     world->now_us = 1000;
     random_init(&world->random, seed);
     world->is_calm = true; /* disks, too, until all are there */
     for (uint32_t n = 0; n < rules->nodes; n++) {
-        disk_init(&world->nodes[n].disk, random_u64(&world->random));
+        init_disk(world, &world->nodes[n]);
         start_node(world, n);
     }
     for (uint32_t n = 0; n < rules->nodes; n++) {
-        tell_members(world, n);
+        if (world->nodes[n].is_alive) {
+            tell_members(world, n);
+        }
     }
     world->is_calm = false;
 }
@@ -917,42 +1071,132 @@ static void forget_done(struct world_client *client)
 }
 
 /* Of a node whose log failed nobody knows what is done of what it says has ended. */
-static void forget_all_done(struct world *world)
+static void forget_all_done(struct world *world, const struct world_node *node)
 {
-    for (uint32_t n = 0; n < world->rules.nodes * world->rules.clients; n++) {
-        struct world_node *node = &world->nodes[n / world->rules.clients];
-        struct world_client *client = &node->clients[n % world->rules.clients];
+    for (uint32_t n = 0; n < world->rules.clients; n++) {
+        struct world_client *client = &world->nodes[node - world->nodes].clients[n];
 
-        if (node->is_alive && node->engine->log.status == NIGH_OK && client->state != CLIENT_GONE) {
+        if (node->engine->log.status == NIGH_OK && client->state != CLIENT_GONE) {
             forget_done(client);
+        }
+    }
+}
+
+/* ---- what has changed ----------------------------------------------------- */
+
+static void note_change(struct world *world, uint64_t address)
+{
+    for (uint32_t n = 0; n < WORLD_BLOCKS; n++) {
+        world->stale |= (uint64_t)(world->blocks[n].address == address) << n;
+    }
+}
+
+static void compare(struct world *world, struct world_seen *seen, uint64_t address, uint8_t state,
+                    const void *bytes)
+{
+    if (seen->address == address && seen->state == state &&
+        (bytes == NULL || memcmp(seen->bytes, bytes, WORLD_BYTES) == 0)) {
+        return;
+    }
+    note_change(world, seen->address);
+    note_change(world, address);
+    seen->address = address;
+    seen->state = state;
+    if (bytes != NULL) {
+        memcpy(seen->bytes, bytes, WORLD_BYTES);
+    }
+}
+
+static void compare_frames(struct world *world, struct world_node *node)
+{
+    const struct space_engine *engine = node->engine;
+
+    for (uint32_t frame = 0; frame < WORLD_FRAMES; frame++) {
+        if (space_line_is_readable(&engine->lines[frame])) {
+            compare(world, &node->frames[frame], space_frames_block(&engine->frames, frame),
+                    engine->lines[frame].state, space_frames_bytes(&engine->frames, frame));
+        } else if (node->frames[frame].state != 0) {
+            compare(world, &node->frames[frame], 0, 0, NULL);
+        }
+    }
+}
+
+static void compare_home(struct world *world, struct world_node *node)
+{
+    const struct space_engine *engine = node->engine;
+
+    for (uint32_t n = 0; n < world->rules.home; n++) {
+        const struct space_entry *entry = &engine->entries[n];
+        bool is_readable = space_entry_is_readable(entry) || entry->state == SPACE_HOME_REBUILDING;
+
+        compare(world, &node->blocks[n], engine_address(engine, n), entry->state,
+                is_readable ? space_bytes_of(&engine->config.home, n) : NULL);
+    }
+}
+
+/* What clients of the node, or others by what it says, could see of it is not as it was. */
+static void look_for_changes(struct world *world, struct world_node *node)
+{
+    const struct space_engine *engine = node->engine;
+    bool is_there = node->is_alive && !engine->has_ended;
+    uint8_t seen =
+        is_there ? (uint8_t)(1 + 2 * engine->has_begun + 4 * space_engine_is_open(engine)) : 0;
+
+    if (node->seen != seen) {
+        node->seen = seen;
+        world->stale = UINT64_MAX;
+    }
+    if (is_there && world->rules.users == NULL) {
+        compare_frames(world, node);
+        compare_home(world, node);
+    }
+}
+
+static void look_at_stale(struct world *world)
+{
+    for (; world->stale != 0 && world->rules.users == NULL; world->stale &= world->stale - 1) {
+        uint32_t n = (uint32_t)__builtin_ctzll(world->stale);
+
+        if (n < WORLD_BLOCKS && world->blocks[n].is_used) {
+            look_at_given(world, &world->blocks[n]);
+        }
+        if (n < WORLD_BLOCKS && world->blocks[n].is_used) {
+            look_at_block(world, n);
+        }
+    }
+}
+
+/* All, whether it has changed or not; nothing has that no event is known to have touched. */
+static void look_at_all(struct world *world)
+{
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        look_for_changes(world, &world->nodes[n]);
+    }
+    claim(world, world->stale == 0, "something changes that no event has touched");
+    world->stale = UINT64_MAX;
+    look_at_stale(world);
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        if (world->nodes[n].is_alive) {
+            claim(world, space_engine_is_valid(world->nodes[n].engine), "an engine is not valid");
         }
     }
 }
 
 static void look(struct world *world)
 {
-    world->used = 0;
-    for (uint32_t n = 0; n < WORLD_BLOCKS; n++) {
-        struct world_block *block = &world->blocks[n];
-
-        world->used += block->is_used;
-        if (block->is_used) {
-            look_at_given(world, block);
-        }
-        if (block->is_used) {
-            look_at_block(world, n);
-        }
+    for (uint64_t left = world->touched; left != 0; left &= left - 1) {
+        look_for_changes(world, &world->nodes[space_set_first(left)]);
     }
-    if (world->rules.sync || world->has_history) {
-        forget_all_done(world);
+    look_at_stale(world);
+    for (uint64_t left = world->touched; left != 0; left &= left - 1) {
+        const struct world_node *node = &world->nodes[space_set_first(left)];
+
+        if (node->is_alive && (world->rules.sync || world->has_history)) {
+            forget_all_done(world, node);
+        }
     }
     if (world->event % 64 == 0) {
-        for (uint32_t n = 0; n < world->rules.nodes; n++) {
-            if (world->nodes[n].is_alive) {
-                claim(world, space_engine_is_valid(world->nodes[n].engine),
-                      "an engine is not valid");
-            }
-        }
+        look_at_all(world);
     }
 }
 
@@ -1258,11 +1502,21 @@ static void do_free(struct world *world, struct world_client *client)
     }
 }
 
+static uint32_t used(const struct world *world)
+{
+    uint32_t count = 0;
+
+    for (uint32_t n = 0; n < WORLD_BLOCKS; n++) {
+        count += world->blocks[n].is_used;
+    }
+    return count;
+}
+
 static void want_something(struct world *world, struct world_client *client)
 {
     uint64_t what = below(world, 100);
 
-    if (!choose_block(world, client) || (what < 25 && !client->holds && world->used < WORLD_MANY) ||
+    if (!choose_block(world, client) || (what < 25 && !client->holds && used(world) < WORLD_MANY) ||
         (what < 2 && !client->holds)) {
         do_alloc(world, client);
     } else if (what < 40) {
@@ -1302,8 +1556,8 @@ static void note_alloc(struct world *world, const struct world_node *node,
     if (block->is_used) {
         return; /* others were quicker: nobody uses it */
     }
-    memset(block->words, 0, sizeof(block->words));
     for (uint32_t n = 0; n < WORLD_WORDS; n++) {
+        memset(&block->words[n], 0, offsetof(struct world_word, old));
         push_past(&block->words[n], 0);
     }
     block->is_used = true;
@@ -1311,6 +1565,7 @@ static void note_alloc(struct world *world, const struct world_node *node,
     block->is_firm = world->rules.sync || &world->nodes[space_address_seat(address)] != node;
     block->address = address;
     block->life++;
+    world->stale |= UINT64_C(1) << (block - world->blocks);
 }
 
 static void note_read(struct world *world, struct world_client *client, uint64_t value)
@@ -1439,11 +1694,37 @@ static void client_event(struct world *world, struct world_node *node, struct wo
 
 /* ---- events --------------------------------------------------------------- */
 
+static uint64_t all_of(const struct world *world)
+{
+    return space_bit((uint8_t)world->rules.nodes) - 1;
+}
+
 void world_kill(struct world *world, uint32_t node)
 {
+    world->touched = all_of(world);
+    world->stale = UINT64_MAX;
     if (world->nodes[node].is_alive) {
         stop_node(world, node);
         world->crashes++;
+    }
+}
+
+/* Whose boundary was passed; and it is there again when others may have heard, or have not. */
+static void kill_if_due(struct world *world)
+{
+    struct world_kill *kill = &world->kill;
+    uint32_t node = world->rules.killed;
+
+    if (kill->is_due) {
+        world_kill(world, node);
+        kill->is_due = false;
+        kill->back_at = world->event + (one_in(world, 2) ? 1 : below(world, 400));
+    } else if (kill->back_at != 0 && world->event >= kill->back_at) {
+        world->touched = all_of(world);
+        if (!world->nodes[node].is_alive) {
+            start_node(world, node);
+        }
+        kill->back_at = world->nodes[node].is_alive ? 0 : kill->back_at;
     }
 }
 
@@ -1553,7 +1834,9 @@ static void one_event(struct world *world)
 
     world->event++;
     world->now_us += below(world, 3);
+    world->touched |= space_bit((uint8_t)a) | space_bit((uint8_t)b);
     if (!world->is_calm && one_in(world, between_faults(world))) {
+        world->touched = all_of(world);
         fault(world);
     } else if (what < 4 && world->nodes[a].is_alive && world->rules.users != NULL) {
         user_event(world, a, (uint32_t)below(world, world->rules.clients));
@@ -1565,7 +1848,9 @@ static void one_event(struct world *world)
     } else {
         pair_event(world, a, b);
     }
+    kill_if_due(world);
     look(world);
+    world->touched = 0;
 }
 
 bool world_run(struct world *world, uint64_t events)
@@ -1643,7 +1928,10 @@ bool world_calm(struct world *world)
             }
             tell_members(world, node);
         }
+        world->touched = all_of(world);
         if (is_quiet(world)) {
+            look(world);
+            look_at_all(world);
             return is_all_there(world);
         }
         if (!world_run(world, 100)) {

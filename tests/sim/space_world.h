@@ -30,6 +30,7 @@
 #define WORLD_WORDS   3u  /* of a block: two that are written, and one that is counted in */
 #define WORLD_BYTES   64u
 #define WORLD_HOME    16u /* blocks of a home */
+#define WORLD_FRAMES  SPACE_WAYS
 #define WORLD_DEPTH   1024u
 #define WORLD_ASKED   2048u /* values that may come to be, of a word */
 #define WORLD_PASTS   256u  /* of a word: what it was, of which a crash may leave any */
@@ -48,6 +49,31 @@ struct world_users {
     bool (*is_quiet)(void *context);
 };
 
+/* Where a node may be killed: before and after each of these that it does, or that comes to it. */
+enum world_boundary {
+    BOUNDARY_LOG_MADE, /* of its disk: files of its log, */
+    BOUNDARY_LOG_WRITE,
+    BOUNDARY_LOG_SYNC,
+    BOUNDARY_IMAGE_MADE, /* an image, */
+    BOUNDARY_IMAGE_WRITE,
+    BOUNDARY_IMAGE_SYNC,
+    BOUNDARY_RENAME, /* names */
+    BOUNDARY_NAMES_SYNC,
+    BOUNDARY_ASK_OUT, /* messages: what a right is asked for by, */
+    BOUNDARY_ASK_IN,
+    BOUNDARY_GRANT_OUT, /* what gives one, */
+    BOUNDARY_GRANT_IN,
+    BOUNDARY_RECALL_OUT, /* wants it back, or says that it is not needed any more, */
+    BOUNDARY_RECALL_IN,
+    BOUNDARY_GIVEN_UP_OUT, /* gives it up, or says that it came, */
+    BOUNDARY_GIVEN_UP_IN,
+    BOUNDARY_TERM_OUT, /* is of a new term, */
+    BOUNDARY_TERM_IN,
+    BOUNDARY_OTHER_OUT, /* greets, says who is linked; gives and frees home memory */
+    BOUNDARY_OTHER_IN,
+    BOUNDARIES
+};
+
 struct world_rules {
     uint32_t nodes, clients, events;
     uint32_t home, sets; /* blocks of a home; of a cache; 0: WORLD_HOME, and one */
@@ -59,6 +85,20 @@ struct world_rules {
      * back without theirs; disks fail. */
     bool logs, sync, lossy, fails;
     uint32_t asks, letters, opening; /* of engines; 0: as they are */
+    /* Boundaries of one node are counted, and at one of them, from 1 on, it is killed; 0: at none.
+     */
+    bool has_boundaries;
+    uint32_t killed;
+    uint64_t killed_at;
+};
+
+/* It is as if from `is_due` on nothing of the node left it: then it is killed before anything else
+ * comes to pass, and there again on its log after a while. */
+struct world_kill {
+    uint64_t passed, counts[BOUNDARIES][2]; /* before, after */
+    bool is_due, is_done, is_after;
+    enum world_boundary what;
+    uint64_t back_at; /* event; 0: none */
 };
 
 /* What is on its way from one node to another. */
@@ -69,7 +109,7 @@ struct world_item {
 
 struct world_channel {
     uint32_t first, count;
-    struct world_item items[WORLD_DEPTH];
+    struct world_item *items;
     uint32_t ends[SPACE_SEATS];    /* of wants_end, by cookie: not told yet, */
     uint32_t arrived[SPACE_SEATS]; /* and of these those that may be */
     bool is_up;                    /* as the one at this end knows */
@@ -101,37 +141,35 @@ struct world_client {
     uint64_t held_life; /* of that block */
     uint32_t kept;      /* of the producer's, or SPACE_NO_KEPT */
     size_t unlock;      /* that is under way; SIZE_MAX: none */
-    /* Writes that are not done: word, value, behind how many fences. */
-    uint32_t pending;
+    uint32_t fences;
+    uint32_t failures; /* as its window says */
+    /* Writes that are not done: word, value, behind how many fences; of those that are done what no
+     * flush was for yet. */
+    uint32_t pending, unflushed;
     struct world_write {
         uint64_t ticket, value, address; /* of the block */
         uint32_t block, word, fence;
         size_t op;
-    } writes[LIMIT_SPACE_TAKEN * 4];
-    uint32_t fences;
-    uint32_t failures; /* as its window says */
-    /* Of those that are done what no flush was for yet. */
-    uint32_t unflushed;
-    struct world_write flush[64];
+    } writes[LIMIT_SPACE_TAKEN * 4], flush[64];
 };
 
 struct world_word {
     uint64_t value;
     uint64_t changed; /* event */
-    /* What it was in recent events. */
     uint32_t olds;
-    struct {
-        uint64_t value, until;
-    } old[64];
-    /* What it was, in order, the last what it is: where nodes have logs it may be one of those
-     * again that are not before `firm`. */
     uint32_t pasts, firm, origin;
-    uint64_t past[WORLD_PASTS];
     /* The event at which it was looked at again after a crash, how many crashes there were by then,
      * and what of `past` it may have been in between. */
     uint64_t gap, crashes;
     uint32_t gap_firm, gap_pasts;
     uint32_t asked;
+    /* From here on only as much of it as is said above. What it was in recent events; */
+    struct {
+        uint64_t value, until;
+    } old[64];
+    /* ... what it was, in order, the last what it is: where nodes have logs it may be one of those
+     * again that are not before `firm`; */
+    uint64_t past[WORLD_PASTS];
     uint64_t wants[WORLD_ASKED]; /* values that may come to be; of a counter: their number */
 };
 
@@ -139,7 +177,15 @@ struct world_block {
     bool is_used, is_freed;
     bool is_firm; /* that it was given is durable */
     uint64_t address, life;
-    struct world_word words[WORLD_WORDS];
+    struct world_word *words;
+};
+
+/* What was there of a frame, or of a block at its home, when it was last looked at: `state` is 0
+ * where nobody reads a frame. */
+struct world_seen {
+    uint64_t address;
+    uint8_t state;
+    uint8_t bytes[WORLD_BYTES];
 };
 
 struct world_node {
@@ -153,7 +199,10 @@ struct world_node {
     struct disk disk;
     struct space_log log;
     struct space_log_job *job;
+    bool is_job_late; /* the node was killed before it: nothing of it is done */
     bool has_failed;
+    uint8_t seen; /* whether it was there, and served, */
+    struct world_seen frames[WORLD_FRAMES], blocks[WORLD_HOME];
     struct world_client clients[WORLD_CLIENTS];
 };
 
@@ -165,8 +214,10 @@ struct world {
     struct world_node nodes[WORLD_NODES];
     struct world_channel channels[WORLD_NODES][WORLD_NODES]; /* from, to */
     struct world_block blocks[WORLD_BLOCKS];
-    uint32_t used;      /* blocks */
+    uint64_t touched;   /* seats of those that this event may have changed */
+    uint64_t stale;     /* blocks that are to be looked at, bits */
     const char *broken; /* what does not hold */
+    struct world_kill kill;
     bool has_history;
     struct linear_history history, holders; /* by events; of words, of who has blocks */
     uint64_t judged;                        /* operations of both */
@@ -175,7 +226,10 @@ struct world {
     uint64_t backs, commits, images, fails;
     uint64_t kills, blackouts, relapses; /* of clients; of all nodes; while a log is recovered */
     uint64_t statuses[40];
-    uint64_t evictions, terms, refused, stale, dropped, messages;
+    uint64_t evictions, terms, refused, dropped, messages;
+    /* What is not cleared for each world. */
+    struct world_word words[WORLD_BLOCKS][WORLD_WORDS];
+    struct world_item items[WORLD_NODES][WORLD_NODES][WORLD_DEPTH];
 };
 
 void world_init(struct world *world, const struct world_rules *rules, uint64_t seed);
@@ -186,6 +240,8 @@ void world_end_client(struct world *world, uint32_t node, uint32_t client);
 
 /* A node is killed now, if it is alive. */
 void world_kill(struct world *world, uint32_t node);
+
+const char *world_boundary_name(enum world_boundary what);
 
 /* What does not hold, if nothing was found before. */
 bool world_claim(struct world *world, bool holds, const char *what);

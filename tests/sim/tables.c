@@ -10,11 +10,14 @@
  * uses a table after its end; so some worlds do without this (tables_keep), and those under a
  * sanitizer too.
  */
-#include "world.h"
+#include "tables.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+
+#include "base/check.h"
 
 #ifndef SIM_KEEPS_TABLES
 
@@ -30,6 +33,7 @@ void tables_keep(bool keep)
 #define SIZES       512u
 #define ROOM_BYTES  (UINT64_C(64) << 30) /* of address space */
 #define MOST_PAGES  16384u               /* of one table */
+#define MOST_KEPT   (32 << 20)           /* bytes that the C library keeps of what is not a table */
 
 void *__real_calloc(size_t count, size_t bytes);
 void __real_free(void *memory);
@@ -57,6 +61,8 @@ void tables_keep(bool keep)
 {
     keeping = keep;
     if (keep && room == NULL) {
+        (void)mallopt(M_MMAP_THRESHOLD, MOST_KEPT);
+        (void)mallopt(M_TRIM_THRESHOLD, MOST_KEPT);
         room = mmap(NULL, ROOM_BYTES, PROT_READ | PROT_WRITE,
                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         NIGH_ASSERT(room != MAP_FAILED);

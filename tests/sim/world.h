@@ -456,11 +456,6 @@ void agreeing_end(struct world *world);
 bool agreeing_has_lease(const struct world *world, uint32_t node);
 bool agreeing_is_settled(const struct world *world);
 
-/* ---- tables.c: large tables ----------------------------------------------- */
-
-/* Whether those that are made from now on are kept for others when they are given back. */
-void tables_keep(bool keep);
-
 /* ---- kind.c: what is in a world ------------------------------------------- */
 
 void kind_choose(struct world *world);

@@ -47,12 +47,22 @@ void disk_fini(struct disk *disk)
 /* ---- operations ----------------------------------------------------------- */
 
 /* Whether this one is done; the one at which the disk stops is, or not. */
-static nigh_status step(struct disk *disk, bool *is_done)
+static nigh_status step(struct disk *disk, enum disk_operation operation, enum space_log_file file,
+                        bool *is_done)
 {
     uint64_t number = disk->operations++;
+    enum disk_end end = DISK_GOES_ON;
 
     if (disk->has_stopped || number >= disk->fails_at) {
         *is_done = false;
+        return NIGH_DISK;
+    }
+    if (disk->asks != NULL) {
+        end = disk->asks(disk->context, operation, file);
+    }
+    if (end != DISK_GOES_ON) {
+        disk->has_stopped = true;
+        *is_done = end == DISK_ENDS_AFTER;
         return NIGH_DISK;
     }
     disk->has_stopped = number == disk->stops_at;
@@ -79,7 +89,7 @@ static nigh_status disk_size(void *context, enum space_log_file file, uint64_t s
 {
     struct disk *disk = context;
     bool is_done;
-    nigh_status status = step(disk, &is_done);
+    nigh_status status = step(disk, DISK_SIZE, file, &is_done);
     struct disk_inode *inode;
 
     NIGH_ASSERT(size_bytes <= DISK_BYTES);
@@ -148,7 +158,7 @@ static nigh_status disk_write(void *context, enum space_log_file file, uint64_t 
 {
     struct disk *disk = context;
     bool is_done;
-    nigh_status status = step(disk, &is_done);
+    nigh_status status = step(disk, DISK_WRITE, file, &is_done);
     struct disk_inode *inode;
     struct disk_write *write;
 
@@ -192,7 +202,7 @@ static nigh_status disk_sync(void *context, enum space_log_file file)
 {
     struct disk *disk = context;
     bool is_done;
-    nigh_status status = step(disk, &is_done);
+    nigh_status status = step(disk, DISK_SYNC, file, &is_done);
     struct disk_inode *inode;
 
     if (!is_done) {
@@ -212,7 +222,7 @@ static nigh_status disk_rename(void *context)
 {
     struct disk *disk = context;
     bool is_done;
-    nigh_status status = step(disk, &is_done);
+    nigh_status status = step(disk, DISK_RENAME, SPACE_LOG_IMAGE_NEW, &is_done);
 
     if (is_done) {
         NIGH_ASSERT(disk->names[SPACE_LOG_IMAGE_NEW] >= 0);
@@ -246,7 +256,7 @@ static nigh_status disk_sync_directory(void *context)
 {
     struct disk *disk = context;
     bool is_done;
-    nigh_status status = step(disk, &is_done);
+    nigh_status status = step(disk, DISK_SYNC_DIRECTORY, SPACE_LOG_IMAGE_NOW, &is_done);
 
     if (is_done) {
         memcpy(disk->durable_names, disk->names, sizeof(disk->names));

@@ -28,6 +28,21 @@ struct disk_write {
     uint8_t *bytes;
 };
 
+/* What is done to it, and whether the power goes just before that, or just after. */
+enum disk_operation {
+    DISK_SIZE,
+    DISK_WRITE,
+    DISK_SYNC,
+    DISK_RENAME,
+    DISK_SYNC_DIRECTORY
+};
+
+enum disk_end {
+    DISK_GOES_ON,
+    DISK_ENDS_BEFORE,
+    DISK_ENDS_AFTER
+};
+
 struct disk {
     struct disk_inode inodes[DISK_INODES];
     int8_t durable_names[SPACE_LOG_FILES], names[SPACE_LOG_FILES]; /* -1: none */
@@ -39,6 +54,9 @@ struct disk {
     bool has_stopped;
     struct random random;
     uint64_t syncs;
+    /* Is asked at each operation; NULL: nobody is. */
+    enum disk_end (*asks)(void *context, enum disk_operation operation, enum space_log_file file);
+    void *context;
 };
 
 void disk_init(struct disk *disk, uint64_t seed);
