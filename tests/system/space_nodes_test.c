@@ -739,7 +739,7 @@ static void let_go(const struct world *world, uint32_t n, nigh_space *space,
                    nigh_space_address address, uint64_t length)
 {
     claim(world->client[n], nigh_space_unlock(space, address, length, WAIT_US));
-    claim(world->client[n], nigh_space_flush(space, WAIT_US));
+    claim(world->client[n], nigh_space_flush(space, WAIT_US, NULL));
 }
 
 static void try_what_is_held_alone(const struct world *world, nigh_space *spaces[NODES],
@@ -788,7 +788,7 @@ static void try_what_is_held_in_part(const struct world *world, nigh_space *spac
 
     claim(world->client[1], nigh_space_lock_write(spaces[1], range + 2 * block, 1, WAIT_US));
     assert_int_equal(try_soon(spaces[0], range, 3 * block, true), NIGH_BUSY);
-    claim(world->client[0], nigh_space_flush(spaces[0], WAIT_US));
+    claim(world->client[0], nigh_space_flush(spaces[0], WAIT_US, NULL));
     assert_int_equal(try_soon(spaces[2], range, 2 * block, true), NIGH_OK);
     let_go(world, 2, spaces[2], range, 2 * block);
     let_go(world, 1, spaces[1], range + 2 * block, 1);
@@ -826,6 +826,8 @@ static void what_another_node_holds_is_busy_soon(void **state)
     assert_int_equal(try_soon(spaces[2], word, 1, true), NIGH_BUSY);
     kill_node(&world, 1);
     assert_int_equal(nigh_space_try_lock_write(spaces[2], word, 1, TRY_US), NIGH_PEER_LOST);
+    start_node(&world, 1, true);
+    world.client[1] = attach(&world, 1);
     end_world(&world);
 }
 
