@@ -417,6 +417,31 @@ static void who_has_it_next_is_asked(void **state)
     claim_ended(&op, NIGH_BUSY);
 }
 
+/* Who said that it does not hold it, and was left a copy, may hold that by the time that it is
+ * asked to give it up. */
+static void who_may_hold_it_again_is_asked_again(void **state)
+{
+    uint64_t block = allocate(0);
+    struct space_op read, op;
+
+    (void)state;
+    lock(1, SPACE_OP_LOCK_WRITE, block);
+    nodes[0].gives_way = nodes[1].gives_way = true;
+    begin(0, &read, SPACE_OP_LOCK_READ, block, false);
+    begin(2, &op, SPACE_OP_LOCK_WRITE, block, true);
+    pass(LIMIT_SPACE_TRY_US);
+    claim_waits(&op);
+    stop(0, 1, true);
+    unlock(1, SPACE_OP_LOCK_WRITE, block);
+    claim_ended(&read, NIGH_OK);
+    lock(1, SPACE_OP_LOCK_READ, block);
+    unlock(0, SPACE_OP_LOCK_READ, block);
+    nodes[1].gives_way = false;
+    claim_waits(&op);
+    stop(0, 1, false);
+    claim_ended(&op, NIGH_BUSY);
+}
+
 /* Several who try the same, of which one comes later; and who waits as long as it takes. */
 static void all_who_try_are_told(void **state)
 {
@@ -675,6 +700,7 @@ int main(void)
         TEST(what_another_node_keeps_is_waited_for),
         TEST(all_who_may_hold_it_are_asked),
         TEST(who_has_it_next_is_asked),
+        TEST(who_may_hold_it_again_is_asked_again),
         TEST(all_who_try_are_told),
         TEST(what_was_let_go_before_a_try_is_not_busy),
         TEST(what_was_said_of_another_ask_is_nothing),
