@@ -28,8 +28,7 @@ enum space_wire_kind {
     /* operands: -, number. To the home: who asked for the block waits, and some of that would lock
      * it only if nobody holds it. From the home: it waits for the receiver's answer. */
     SPACE_WIRE_IS_HELD,
-    SPACE_WIRE_HELD, /* the answer, as `event` says: 1: a client holds it; 0: none, as far as known
-                      */
+    SPACE_WIRE_HELD, /* the answer; `event`: 1: a client holds it; 0: none, as far as is known */
     SPACE_WIRE_KINDS,
     /* From here on they are the node's own, not an engine's: of what spaces there are. Only `kind`,
      * and that they have 64 bytes, is as here. */
