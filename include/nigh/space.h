@@ -319,7 +319,11 @@ NIGH_API nigh_status nigh_space_lock_read(nigh_space *space, nigh_space_address 
 NIGH_API nigh_status nigh_space_lock_write(nigh_space *space, nigh_space_address address,
                                            uint64_t length, uint64_t timeout_us);
 
-/* The same; NIGH_BUSY: another has one of them. The time is for asking. */
+/*
+ * The same; NIGH_BUSY: another has one of them, of whatever node: told as soon as that is known,
+ * and at the latest when the time is up. Who has just unlocked one has it until that is carried
+ * out: behind a fence it is.
+ */
 NIGH_API nigh_status nigh_space_try_lock_read(nigh_space *space, nigh_space_address address,
                                               uint64_t length, uint64_t timeout_us);
 NIGH_API nigh_status nigh_space_try_lock_write(nigh_space *space, nigh_space_address address,

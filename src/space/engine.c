@@ -51,6 +51,8 @@ static void free_all(struct space_engine *engine)
     free(engine->place_heads);
     free(engine->timer_heap);
     free(engine->letters);
+    free(engine->tries);
+    free(engine->asked);
     free(engine->log.blocks);
     free(engine->log.frames);
     free(engine->log.home);
@@ -78,10 +80,13 @@ static bool take_memory(struct space_engine *engine)
     engine->place_heads = calloc(LIMIT_SPACE_PLACES, sizeof(*engine->place_heads));
     engine->timer_heap = calloc(LIMIT_SPACE_PLACES, sizeof(struct timer *));
     engine->letters = calloc(engine->config.letters, sizeof(*engine->letters));
+    engine->tries = calloc(LIMIT_SPACE_TRIES, sizeof(*engine->tries));
+    engine->asked = calloc(ENGINE_ASKED, sizeof(*engine->asked));
     return engine->entries != NULL && engine->lives != NULL && engine->work_of != NULL &&
            engine->works != NULL && engine->works_free != NULL && engine->atomics != NULL &&
            engine->atomic_heads != NULL && engine->lines != NULL && engine->places != NULL &&
-           engine->place_heads != NULL && engine->timer_heap != NULL && engine->letters != NULL;
+           engine->place_heads != NULL && engine->timer_heap != NULL && engine->letters != NULL &&
+           engine->tries != NULL && engine->asked != NULL;
 }
 
 static bool take_log_memory(struct space_engine *engine)
@@ -119,6 +124,10 @@ static void init_tables(struct space_engine *engine)
     }
     list_init(&engine->starving);
     list_init(&engine->far);
+    list_init(&engine->asked_due);
+    for (uint32_t n = 0; n < LIMIT_SPACE_TRIES; n++) {
+        list_init(&engine->tries[n].waits);
+    }
     timers_init(&engine->timers, engine->timer_heap, LIMIT_SPACE_PLACES);
 }
 
@@ -308,6 +317,8 @@ void engine_dispatch(struct space_engine *engine, uint8_t seat, const struct spa
         engine_cache_message(engine, seat, wire);
     } else if (wire->kind == SPACE_WIRE_ANSWER) {
         engine_job_answer(engine, seat, wire);
+    } else if (wire->kind == SPACE_WIRE_IS_HELD || wire->kind == SPACE_WIRE_HELD) {
+        engine_try_message(engine, seat, wire);
     } else {
         engine_job_message(engine, seat, wire);
     }
@@ -398,6 +409,7 @@ bool space_engine_turn(struct space_engine *engine, uint64_t now_us)
         engine_try_open(engine);
     }
     engine_expire(engine);
+    engine_look_at_asked(engine);
     more |= engine_jobs_turn(engine);
     engine_feed(engine);
     more |= engine_log_turn(engine);
@@ -517,5 +529,5 @@ bool space_engine_is_valid(const struct space_engine *engine)
     return engine->has_ended ||
            (are_blocks_valid(engine) && are_lines_valid(engine) &&
             space_frames_is_valid(&engine->frames) && timers_is_valid(&engine->timers) &&
-            space_allocator_is_valid(&engine->allocator));
+            engine_tries_are_valid(engine) && space_allocator_is_valid(&engine->allocator));
 }

@@ -252,6 +252,7 @@ struct space_op {
     struct timer timer;
     struct space_spot *place;
     uint64_t written; /* the record that its end waits for */
+    uint64_t asked;   /* of a try: the number of what was asked about its block since; 0: nothing */
     uint32_t ticket;
     uint8_t state;
 };

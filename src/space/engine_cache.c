@@ -291,6 +291,30 @@ bool engine_cache_is_wanted(struct space_engine *engine, uint64_t block)
            !space_set_has(engine->members, (uint8_t)space_address_seat(block));
 }
 
+bool engine_cache_is_asking(struct space_engine *engine, uint64_t block)
+{
+    uint32_t frame = space_frames_find(&engine->frames, block);
+    const struct space_spot *place = engine_find_place(engine, block);
+    const struct engine_seat *home = home_of(engine, block);
+
+    if (!home->member.cache.is_open ||
+        !space_set_has(home->whole, (uint8_t)space_address_seat(block))) {
+        return false; /* a term is to come */
+    }
+    return frame != SPACE_NO_FRAME ? is_asking(engine->lines[frame].state)
+                                   : place != NULL && is_asking(place->line.state);
+}
+
+/* Were something let go yet that is told to be, nobody might hold it. */
+bool engine_cache_is_held(struct space_engine *engine, uint64_t block)
+{
+    uint32_t frame = space_frames_find(&engine->frames, block);
+
+    return frame != SPACE_NO_FRAME && engine->lines[frame].holds != 0 &&
+           engine->lines[frame].owed != 0 && engine->log.unlocks_count == 0 &&
+           !engine_want(engine, block);
+}
+
 void engine_want_of_seats(struct space_engine *engine, uint64_t seats)
 {
     for (uint32_t frame = 0; frame < space_frames_count(&engine->frames); frame++) {
@@ -706,6 +730,7 @@ void engine_adopt(struct space_engine *engine, uint8_t home)
     }
     seat->is_adopting = true;
     seat->cursor = 0;
+    engine_forget_tries(engine, home);
     engine_tell_places(engine, home, SPACE_CACHE_ADOPT);
 }
 

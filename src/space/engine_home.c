@@ -242,6 +242,9 @@ static enum space_result step(struct space_engine *engine, uint64_t number,
     if (is_wanted) {
         (void)engine_want(engine, engine_address(engine, number));
     }
+    if (engine->asked_used > 0) {
+        engine_note_asked(engine, number);
+    }
     return result;
 }
 
@@ -563,6 +566,8 @@ void engine_begin_term(struct space_engine *engine)
     }
     engine_log_term(engine);
     clear_atomics(engine);
+    engine_forget_asked(engine);
+    engine_forget_tries(engine, home->self);
     if (!engine_remembers(engine)) {
         forget_claims(engine);
     } else {

@@ -42,7 +42,36 @@ struct space_spot {
     struct space_op *asked; /* the atomic that is under way */
     uint32_t next;          /* in its bucket, or free; and 1 */
     bool is_busy;           /* what waits there is being tried */
+    struct list_node tries; /* in engine_try.waits */
 };
+
+/* ---- try-locks that wait -------------------------------------------------- */
+
+/* What this node asks about a block: whether a client of any node holds it. */
+struct engine_try {
+    uint64_t block;
+    uint64_t number;   /* 0: nothing is asked */
+    struct list waits; /* places: of other blocks, or of the same once more */
+};
+
+/* It asks when there is room, if it waits for anybody else. */
+#define ENGINE_ASKS_LATER UINT64_C(1)
+
+/* What a seat, or this one, has asked about a block of this home. */
+struct engine_asked {
+    uint64_t block, number;
+    uint64_t round;  /* of what is under way there: when it is something else, */
+    uint64_t looked; /* seats that were asked in it, who said that they do not hold it; */
+    uint64_t sent;   /* and the number of the last that was */
+    struct list_node due;
+    uint32_t next; /* in its bucket; and 1 */
+    uint8_t seat;
+    uint8_t at; /* whose answer it waits for, or SPACE_NOBODY */
+    bool is_used;
+};
+
+#define ENGINE_ASKED         (SPACE_SEATS * LIMIT_SPACE_TRIES)
+#define ENGINE_ASKED_BUCKETS 256u
 
 /* ---- messages that wait for room ------------------------------------------ */
 
@@ -210,6 +239,12 @@ struct space_engine {
     bool is_paused; /* nobody here is served, and nothing shown */
     bool is_hungry; /* what starves may be tried again */
     uint32_t ticket;
+    struct engine_try *tries;
+    uint64_t tries_count; /* that were ever asked; so of the next */
+    struct engine_asked *asked;
+    uint64_t asked_count;
+    uint32_t asked_heads[ENGINE_ASKED_BUCKETS], asked_used;
+    struct list asked_due; /* something may have changed for them */
     struct timers timers;
     struct timer **timer_heap;
 
@@ -308,6 +343,8 @@ void engine_release_place(struct space_engine *engine, struct space_spot *place)
 void engine_try_again(struct space_engine *engine, uint64_t block);
 /* All that waits for it ends. */
 void engine_end_all(struct space_engine *engine, uint64_t block, nigh_status status);
+/* Tries of it about which that was asked end: NIGH_BUSY. */
+void engine_end_tries(struct space_engine *engine, uint64_t block, uint64_t number);
 void engine_end_op(struct space_engine *engine, struct space_op *op, nigh_status status);
 void engine_feed(struct space_engine *engine);
 void engine_expire(struct space_engine *engine);
@@ -334,6 +371,23 @@ void engine_show_home(struct space_engine *engine);
 void engine_show_cache(struct space_engine *engine);
 bool engine_show(_Atomic uint64_t *word, bool is_shown);
 
+/* ---- engine_tries.c ------------------------------------------------------- */
+
+/* One that waits at a place asks whether somebody holds its block. */
+void engine_ask_if_held(struct space_engine *engine, struct space_op *op);
+void engine_leave_tries(struct space_spot *place);
+void engine_try_message(struct space_engine *engine, uint8_t seat, const struct space_wire *wire);
+/* A step of that block of this home. */
+void engine_note_asked(struct space_engine *engine, uint64_t number);
+/* What may be known now is answered. */
+void engine_look_at_asked(struct space_engine *engine);
+/* That seat's home hears, or answers, nothing more of what was asked; no seat of this home does;
+ * that seat asks, and answers, nothing more here. */
+void engine_forget_tries(struct space_engine *engine, uint8_t home);
+void engine_forget_asked(struct space_engine *engine);
+void engine_forget_asked_of(struct space_engine *engine, uint8_t seat);
+bool engine_tries_are_valid(const struct space_engine *engine);
+
 /* ---- engine_cache.c ------------------------------------------------------- */
 
 enum engine_tried engine_try_cache(struct space_engine *engine, struct space_op *op);
@@ -348,6 +402,11 @@ void engine_settle(struct space_engine *engine, uint32_t frame);
 void engine_open_cache(struct space_engine *engine, uint8_t home);
 /* A line that has no frame. */
 void engine_step_place(struct space_engine *engine, struct space_spot *place, uint8_t event);
+
+/* Whether its home was asked for it, and has not answered. */
+bool engine_cache_is_asking(struct space_engine *engine, uint64_t block);
+/* Whether a client here holds what its home wants, and does not merely keep it. */
+bool engine_cache_is_held(struct space_engine *engine, uint64_t block);
 
 /* Whether its home wants something of what is held here, or it is not to be kept. */
 bool engine_cache_is_wanted(struct space_engine *engine, uint64_t block);

@@ -49,6 +49,7 @@ void engine_release_place(struct space_engine *engine, struct space_spot *place)
         return;
     }
     NIGH_ASSERT(place->asked == NULL);
+    engine_leave_tries(place);
     for (at = head_of(engine, place->address); *at != n; at = &engine->places[*at - 1].next) {
     }
     *at = place->next;
@@ -241,6 +242,29 @@ void engine_end_all(struct space_engine *engine, uint64_t block, nigh_status sta
     engine_release_place(engine, place);
 }
 
+void engine_end_tries(struct space_engine *engine, uint64_t block, uint64_t number)
+{
+    struct space_spot *place = engine_find_place(engine, block);
+    struct list all;
+
+    if (place == NULL) {
+        return;
+    }
+    place->is_busy = true;
+    move_all(&place->ops, &all);
+    while (!list_empty(&all)) {
+        struct space_op *op = container_of(list_first(&all), struct space_op, node);
+
+        list_remove(&op->node);
+        list_push_back(&place->ops, &op->node);
+        if (op->state == OP_WAITS && op->is_try && op->asked == number) {
+            engine_end_op(engine, op, NIGH_BUSY);
+        }
+    }
+    place->is_busy = false;
+    engine_release_place(engine, place);
+}
+
 void engine_end_written(struct space_engine *engine, uint64_t block)
 {
     struct space_spot *place = engine_find_place(engine, block);
@@ -354,11 +378,30 @@ static bool is_one_too_many(const struct space_engine *engine, const struct spac
            engine_has_log(engine) && engine->log.holds >= LIMIT_SPACE_PLACES;
 }
 
+/* When something is to be done of it, though nothing comes. Where a try is had, or is not, within
+ * what an answer takes it asks nobody else. */
+static void arm(struct space_engine *engine, struct space_op *op)
+{
+    uint64_t due_us = op->deadline_us;
+
+    if (op->is_try && op->state == OP_WAITS && op->asked == 0) {
+        due_us = min_u64(due_us, engine->now_us + LIMIT_SPACE_TRY_US);
+    }
+    if (timer_is_armed(&op->timer) && op->timer.deadline_us == due_us) {
+        return;
+    }
+    timers_cancel(&engine->timers, &op->timer);
+    if (due_us != UINT64_MAX && timers_add(&engine->timers, &op->timer, due_us) != NIGH_OK) {
+        NIGH_ASSERT(op->deadline_us == UINT64_MAX); /* nothing was promised of when that asks */
+    }
+}
+
 /* ENDED, or it waits where it has to. */
 static enum engine_tried start(struct space_engine *engine, struct space_op *op)
 {
     enum engine_tried tried;
 
+    op->asked = 0;
     if (engine->is_paused && op->kind != SPACE_OP_UNLOCK) {
         return engine_wait(engine, op, TRIED_STARVES);
     }
@@ -404,6 +447,8 @@ static void try_one(struct space_engine *engine, struct space_op *op)
     tried = start(engine, op);
     if (tried == TRIED_ENDED) {
         engine_end_op(engine, op, op->status);
+    } else {
+        arm(engine, op);
     }
 }
 
@@ -445,6 +490,13 @@ void engine_feed(struct space_engine *engine)
 
 static void time_out(struct space_engine *engine, struct space_op *op)
 {
+    if (engine->now_us < op->deadline_us) {
+        if (op->asked == 0) {
+            engine_ask_if_held(engine, op);
+        }
+        arm(engine, op);
+        return;
+    }
     if (op->state == OP_JOB) {
         engine_leave_job(engine, op);
     }
@@ -591,11 +643,7 @@ bool space_engine_begin(struct space_engine *engine, struct space_op *op, uint64
         engine_wake(engine);
         return true;
     }
-    if (op->deadline_us != UINT64_MAX) {
-        nigh_status status = timers_add(&engine->timers, &op->timer, op->deadline_us);
-
-        NIGH_ASSERT(status == NIGH_OK);
-    }
+    arm(engine, op);
     engine_wake(engine);
     return false;
 }

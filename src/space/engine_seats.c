@@ -54,6 +54,8 @@ void engine_seat_down(struct space_engine *engine, uint8_t number)
     engine_drop_held(engine, number);
     engine_end_far(engine, number);
     engine_forget_asker(engine, number);
+    engine_forget_asked_of(engine, number);
+    engine_forget_tries(engine, number);
     /* What its home may have said, or heard, is lost: it begins a term. */
     seat->member.cache.is_open = false;
     engine->is_hungry = true;

@@ -106,12 +106,26 @@ bool home_is_queued(const struct space_work *work, uint8_t seat)
 }
 
 /* What is under way is for it, and it does not have it yet. */
-static bool is_served(const struct home_step *step, uint8_t seat)
+static bool is_served(const struct space_entry *entry, const struct space_work *work, uint8_t seat)
 {
-    uint8_t state = step->entry->state;
+    return is_busy(entry->state) && work->asker == seat &&
+           (entry->state != SPACE_HOME_SHARING || space_set_has(work->waits, seat));
+}
 
-    return is_busy(state) && step->work->asker == seat &&
-           (state != SPACE_HOME_SHARING || space_set_has(step->work->waits, seat));
+bool space_home_waits(const struct space_entry *entry, const struct space_work *work, uint8_t seat)
+{
+    return home_is_queued(work, seat) || is_served(entry, work, seat);
+}
+
+uint64_t space_home_awaited(const struct space_entry *entry, const struct space_work *work)
+{
+    if (!is_busy(entry->state)) {
+        return 0;
+    }
+    if (entry->state == SPACE_HOME_PASSING) {
+        return entry->seats;
+    }
+    return work->asker < SPACE_SEATS ? work->waits & ~space_bit(work->asker) : work->waits;
 }
 
 enum space_result home_queue(struct home_step *step)
@@ -119,7 +133,7 @@ enum space_result home_queue(struct home_step *step)
     struct space_work *work = step->work;
     uint8_t seat = step->event->seat;
 
-    if (home_is_queued(work, seat) || is_served(step, seat)) {
+    if (space_home_waits(step->entry, work, seat)) {
         return SPACE_REFUSED;
     }
     NIGH_ASSERT(work->queued < SPACE_SEATS);

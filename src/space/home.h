@@ -86,6 +86,12 @@ enum space_result space_home_step(const struct space_home *home, struct space_en
                                   struct space_work *work, const struct space_message *event,
                                   struct space_out *out);
 
+/* Whether what that seat asked for, or what the home's own clients want, is yet to be had. */
+bool space_home_waits(const struct space_entry *entry, const struct space_work *work, uint8_t seat);
+
+/* Of what is under way: the nodes that may yet hold the block, each of which was asked for it. */
+uint64_t space_home_awaited(const struct space_entry *entry, const struct space_work *work);
+
 bool space_work_is_idle(const struct space_entry *entry, const struct space_work *work);
 
 const char *space_home_state_name(uint8_t state);

@@ -91,6 +91,12 @@ nigh_status space_wire_check(const struct space_wire *wire)
                   (int64_t)wire->operands[0] <= 0 &&
                   (int64_t)wire->operands[0] >= NIGH_STATUS_LOWEST;
         break;
+    case SPACE_WIRE_IS_HELD:
+    case SPACE_WIRE_HELD:
+        is_good = is_of_no_block(wire) && wire->why == 0 && wire->term != 0 &&
+                  wire->event <= (wire->kind == SPACE_WIRE_HELD) && wire->operands[0] == 0 &&
+                  wire->operands[1] != 0;
+        break;
     default: is_good = false; break;
     }
     return is_good ? NIGH_OK : NIGH_PROTOCOL;

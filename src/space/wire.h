@@ -25,6 +25,10 @@ enum space_wire_kind {
     SPACE_WIRE_ALLOC,     /* operands: bytes, ticket; home memory is wanted */
     SPACE_WIRE_FREE,      /* operands: -, ticket; what lies at the address is freed */
     SPACE_WIRE_ANSWER, /* of these two, as `event` says. operands: a status, ticket; the address */
+    /* operands: -, number. To the home: who asked for the block waits, and some of that would lock
+     * it only if nobody holds it. From the home: it waits for the receiver's answer. */
+    SPACE_WIRE_IS_HELD,
+    SPACE_WIRE_HELD, /* the answer; `event`: 1: a client holds it; 0: none, as far as is known */
     SPACE_WIRE_KINDS,
     /* From here on they are the node's own, not an engine's: of what spaces there are. Only `kind`,
      * and that they have 64 bytes, is as here. */

@@ -130,16 +130,17 @@ static void want(struct fuzz_input *input)
     if (wish->is_used) {
         return;
     }
-    *wish = (struct wish){.op = {.kind = fuzz_byte(input) % (SPACE_OP_KINDS + 1),
-                                 .holds = fuzz_byte(input) % 3,
-                                 .is_try = fuzz_byte(input) % 4 == 0,
-                                 .length = 8,
-                                 .address = some_address(input),
-                                 .operands = {1 + fuzz_byte(input), fuzz_byte(input)},
-                                 .deadline_us = fuzz_byte(input) % 2 ? UINT64_MAX : now_us + 20,
-                                 .bytes = fuzz_bytes,
-                                 .ended = fuzz_ended},
-                          .is_used = true};
+    *wish = (struct wish){
+        .op = {.kind = fuzz_byte(input) % (SPACE_OP_KINDS + 1),
+               .holds = fuzz_byte(input) % 3,
+               .is_try = fuzz_byte(input) % 4 == 0,
+               .length = 8,
+               .address = some_address(input),
+               .operands = {1 + fuzz_byte(input), fuzz_byte(input)},
+               .deadline_us = fuzz_byte(input) % 2 ? UINT64_MAX : now_us + 20 + fuzz_byte(input),
+               .bytes = fuzz_bytes,
+               .ended = fuzz_ended},
+        .is_used = true};
     if (space_engine_begin(engine, &wish->op, now_us)) {
         wish->is_used = false;
     }
@@ -152,6 +153,26 @@ static void give_up(struct fuzz_input *input)
     if (wish->is_used) {
         space_engine_give_up(engine, &wish->op);
         wish->is_used = false;
+    }
+}
+
+/* Numbers that may be of something, and others. */
+static void say_of_try(struct fuzz_input *input, struct space_wire *wire, uint8_t what)
+{
+    uint8_t n = fuzz_byte(input);
+    bool is_home;
+
+    wire->address = some_address(input);
+    is_home = wire->address >> SPACE_SEAT_SHIFT == 0;
+    wire->event = wire->kind == SPACE_WIRE_HELD ? what % 2 : 0;
+    wire->term = is_home
+                     ? engine->term.home.term
+                     : engine->seats[(wire->address >> SPACE_SEAT_SHIFT) % SEATS].member.cache.term;
+    wire->term -= fuzz_byte(input) % 8 == 0;
+    wire->operands[1] = 1 + n;
+    if (wire->kind == SPACE_WIRE_HELD && what % 4 != 0) {
+        wire->operands[1] = is_home ? engine->asked[what / 4 % SEATS * LIMIT_SPACE_TRIES + n].sent
+                                    : engine->tries[n].number;
     }
 }
 
@@ -196,6 +217,8 @@ static void say(struct fuzz_input *input, uint8_t seat)
             wire.atomic = SPACE_RECORD_ADD + fuzz_byte(input) % 3;
             wire.operands[0] = 1;
         }
+    } else if (wire.kind == SPACE_WIRE_IS_HELD || wire.kind == SPACE_WIRE_HELD) {
+        say_of_try(input, &wire, what);
     } else {
         wire.event = wire.kind == SPACE_WIRE_ANSWER ? SPACE_WIRE_ALLOC + what % 2 : 0;
         wire.address = some_address(input);

@@ -1082,6 +1082,53 @@ static void forget_all_done(struct world *world, const struct world_node *node)
     }
 }
 
+static bool is_try(uint8_t kind)
+{
+    return kind == SPACE_RECORD_TRY_LOCK_READ || kind == SPACE_RECORD_TRY_LOCK_WRITE;
+}
+
+/* Whether a client of that node holds it, or one besides who tries waits for it there. */
+static bool is_held_at(struct space_engine *engine, uint64_t address, bool is_own)
+{
+    const struct space_spot *place = engine_find_place(engine, address);
+    uint32_t frame = space_frames_find(&engine->frames, address), waits = 0;
+
+    if (place != NULL) {
+        LIST_FOREACH(node, &place->ops)
+        {
+            waits++;
+        }
+    }
+    if (waits > is_own) {
+        return true;
+    }
+    if (engine_is_ours(engine, address)) {
+        return engine->entries[engine_number(engine, address)].holds != 0;
+    }
+    return frame != SPACE_NO_FRAME && engine->lines[frame].holds != 0;
+}
+
+/* A try is not refused for what nobody held while it went on. */
+static void look_at_try(struct world *world, uint32_t number, struct world_client *client)
+{
+    if (client->state != CLIENT_ASKS || !is_try(client->kind) || client->was_held) {
+        return;
+    }
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        client->was_held |= world->nodes[n].is_alive &&
+                            is_held_at(world->nodes[n].engine, client->address, n == number);
+    }
+}
+
+static void look_at_tries(struct world *world)
+{
+    for (uint32_t n = 0; n < world->rules.nodes; n++) {
+        for (uint32_t c = 0; world->nodes[n].is_alive && c < world->rules.clients; c++) {
+            look_at_try(world, n, &world->nodes[n].clients[c]);
+        }
+    }
+}
+
 /* ---- what has changed ----------------------------------------------------- */
 
 static void note_change(struct world *world, uint64_t address)
@@ -1184,6 +1231,7 @@ static void look_at_all(struct world *world)
 
 static void look(struct world *world)
 {
+    look_at_tries(world);
     for (uint64_t left = world->touched; left != 0; left &= left - 1) {
         look_for_changes(world, &world->nodes[space_set_first(left)]);
     }
@@ -1287,6 +1335,8 @@ static void ask(struct world *world, struct world_client *client, uint8_t kind, 
     client->kind = kind;
     client->address = world->blocks[client->block].address;
     client->since = world->event;
+    client->is_timed = timeout_us != UINT64_MAX;
+    client->was_held = false;
     if (space_producer_ask(&client->producer, (enum space_record_kind)kind, &client->mapped,
                            address, length, operands, timeout_us)) {
         client->state = CLIENT_ASKS;
@@ -1606,6 +1656,10 @@ static void note_answer(struct world *world, struct world_node *node, struct wor
                   is_lock(client->kind)               ? 1
                   : client->kind == SPACE_RECORD_READ ? bytes
                                                       : value);
+    claim(world,
+          status != NIGH_BUSY || !is_try(client->kind) || client->is_timed || client->was_held,
+          "a try is refused that nobody stands before");
+    world->busy += status == NIGH_BUSY && is_try(client->kind) && !client->is_timed;
     claim(world, status != NIGH_OK || client->kind > SPACE_RECORD_SWAP || has_written(client),
           "what a thread asks passes what it wrote before");
     if (client->kind != SPACE_RECORD_ALLOC && client->kind != SPACE_RECORD_FLUSH &&

@@ -135,6 +135,8 @@ struct world_client {
     uint64_t value;   /* what it wants to write */
     uint64_t since;   /* event */
     size_t op;        /* of its history; SIZE_MAX: of none */
+    bool is_timed;    /* it is given up in its time */
+    bool was_held;    /* of a try: somebody held the block, or waited for it, while it went on */
     /* What it holds. */
     bool holds, is_alone;
     uint32_t held;
@@ -222,6 +224,7 @@ struct world {
     struct linear_history history, holders; /* by events; of words, of who has blocks */
     uint64_t judged;                        /* operations of both */
     /* What was seen. */
+    uint64_t busy; /* tries that were refused before their time */
     uint64_t answers, failures, reads, hits, writes, atomics, locks, kept, breaks, crashes, losses;
     uint64_t backs, commits, images, fails;
     uint64_t kills, blackouts, relapses; /* of clients; of all nodes; while a log is recovered */

@@ -801,6 +801,119 @@ static void a_kept_lock_is_anybodys(void **state)
     end_world(&world);
 }
 
+/* ---- tries ---------------------------------------------------------------- */
+
+#define TRY_US (60 * SECOND_US) /* nobody waits for that long */
+
+/* How it ends, and that it is soon. */
+static nigh_status try_soon(nigh_space *space, nigh_space_address address, uint64_t length,
+                            bool is_alone)
+{
+    uint64_t begin_us = support_now_us();
+    nigh_status status = is_alone ? nigh_space_try_lock_write(space, address, length, TRY_US)
+                                  : nigh_space_try_lock_read(space, address, length, TRY_US);
+
+    assert_true(support_now_us() - begin_us < TRY_US / 6);
+    return status;
+}
+
+/* ... and that it is carried out. */
+static void let_go(const struct world *world, uint32_t n, nigh_space *space,
+                   nigh_space_address address, uint64_t length)
+{
+    claim(world->client[n], nigh_space_unlock(space, address, length, WAIT_US));
+    claim(world->client[n], nigh_space_flush(space, WAIT_US, NULL));
+}
+
+static void try_what_is_held_alone(const struct world *world, nigh_space *spaces[NODES],
+                                   uint32_t home)
+{
+    nigh_space_address word = alloc_at(world, 0, spaces[0], 512, home);
+
+    for (uint32_t holder = 0; holder < NODES; holder++) {
+        claim(world->client[holder], nigh_space_lock_write(spaces[holder], word, 1, WAIT_US));
+        for (uint32_t n = 0; n < 4 * NODES; n++) {
+            if (n % NODES != holder) {
+                assert_int_equal(try_soon(spaces[n % NODES], word, 1, n % 2 == 0), NIGH_BUSY);
+            }
+        }
+        let_go(world, holder, spaces[holder], word, 1);
+        for (uint32_t n = 0; n < NODES; n++) {
+            assert_int_equal(try_soon(spaces[n], word, 1, n % 2 == 0), NIGH_OK);
+            let_go(world, n, spaces[n], word, 1);
+        }
+    }
+}
+
+static void try_what_is_held_to_read(const struct world *world, nigh_space *spaces[NODES],
+                                     uint32_t home)
+{
+    nigh_space_address word = alloc_at(world, 0, spaces[0], 512, home);
+
+    for (uint32_t n = 0; n < NODES; n++) {
+        assert_int_equal(try_soon(spaces[n], word, 1, false), NIGH_OK);
+    }
+    let_go(world, 2, spaces[2], word, 1);
+    assert_int_equal(try_soon(spaces[2], word, 1, true), NIGH_BUSY);
+    let_go(world, 0, spaces[0], word, 1);
+    assert_int_equal(try_soon(spaces[2], word, 1, true), NIGH_BUSY);
+    let_go(world, 1, spaces[1], word, 1);
+    assert_int_equal(try_soon(spaces[2], word, 1, true), NIGH_OK);
+    let_go(world, 2, spaces[2], word, 1);
+}
+
+/* A range is had whole, or nothing of it. */
+static void try_what_is_held_in_part(const struct world *world, nigh_space *spaces[NODES],
+                                     uint32_t home)
+{
+    uint64_t block = nigh_space_block_size(spaces[0]);
+    nigh_space_address range = alloc_at(world, 0, spaces[0], 3 * block, home);
+
+    claim(world->client[1], nigh_space_lock_write(spaces[1], range + 2 * block, 1, WAIT_US));
+    assert_int_equal(try_soon(spaces[0], range, 3 * block, true), NIGH_BUSY);
+    claim(world->client[0], nigh_space_flush(spaces[0], WAIT_US, NULL));
+    assert_int_equal(try_soon(spaces[2], range, 2 * block, true), NIGH_OK);
+    let_go(world, 2, spaces[2], range, 2 * block);
+    let_go(world, 1, spaces[1], range + 2 * block, 1);
+    assert_int_equal(try_soon(spaces[0], range, 3 * block, true), NIGH_OK);
+    let_go(world, 0, spaces[0], range, 3 * block);
+}
+
+/* A try-lock of what another node's thread holds does not wait for it. */
+static void what_another_node_holds_is_busy_soon(void **state)
+{
+    struct world world;
+    nigh_space *spaces[NODES];
+    nigh_space_address word;
+    pid_t child;
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "held", spaces);
+    for (uint32_t home = 0; home < NODES; home++) {
+        try_what_is_held_alone(&world, spaces, home);
+        try_what_is_held_to_read(&world, spaces, home);
+        try_what_is_held_in_part(&world, spaces, home);
+    }
+    word = alloc_at(&world, 0, spaces[0], 512, 0);
+    child = begin_holder(&world, word, false);
+    assert_int_equal(kill(child, SIGSTOP), 0);
+    assert_int_equal(try_soon(spaces[2], word, 1, true), NIGH_BUSY);
+    assert_int_equal(try_soon(spaces[0], word, 1, false), NIGH_BUSY);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    assert_true(SUPPORT_WAIT(try_soon(spaces[2], word, 1, true) == NIGH_OK, 20000));
+    /* Its node goes with who holds it: what it had is lost, and nobody waits for it. */
+    claim(world.client[2], nigh_space_unlock(spaces[2], word, 1, WAIT_US));
+    claim(world.client[1], nigh_space_lock_write(spaces[1], word, 1, WAIT_US));
+    assert_int_equal(try_soon(spaces[2], word, 1, true), NIGH_BUSY);
+    kill_node(&world, 1);
+    assert_int_equal(nigh_space_try_lock_write(spaces[2], word, 1, TRY_US), NIGH_PEER_LOST);
+    start_node(&world, 1, true);
+    world.client[1] = attach(&world, 1);
+    end_world(&world);
+}
+
 /* Who holds a lock of a space that is deleted, and unlocks it, gives back none that it was given
  * since, though that may have the word of the other. */
 static void a_lock_of_what_was_deleted_is_no_other(void **state)
@@ -1047,6 +1160,7 @@ int main(void)
         cmocka_unit_test(a_node_that_stood_still_comes_back_with_nothing),
         cmocka_unit_test(a_client_that_holds_a_lock_lets_go_when_it_is_killed),
         cmocka_unit_test(a_kept_lock_is_anybodys),
+        cmocka_unit_test(what_another_node_holds_is_busy_soon),
         cmocka_unit_test(a_lock_of_what_was_deleted_is_no_other),
         cmocka_unit_test(what_is_deleted_is_gone_everywhere),
         cmocka_unit_test(more_than_a_node_has_room_for_is_made_nowhere),
