@@ -933,7 +933,8 @@ static bool is_try(uint8_t kind)
     return kind == SPACE_RECORD_TRY_LOCK_READ || kind == SPACE_RECORD_TRY_LOCK_WRITE;
 }
 
-/* Whether a client of that node holds it, or waits for it there and does not try; or it is away. */
+/* Whether a client of that node holds it, or waits for it there and does not try, or did until the
+ * home serves again; or it is away. */
 static bool is_held_at(struct space_engine *engine, uint64_t address)
 {
     const struct space_spot *place = engine_find_place(engine, address);
@@ -953,7 +954,8 @@ static bool is_held_at(struct space_engine *engine, uint64_t address)
         return entry->holds != 0 || entry->state == SPACE_HOME_AWAY;
     }
     return frame != SPACE_NO_FRAME &&
-           (engine->lines[frame].holds != 0 || engine->lines[frame].is_away);
+           (engine->lines[frame].holds != 0 || engine->lines[frame].wants_write ||
+            engine->lines[frame].is_away);
 }
 
 /* A try is not refused for what nobody held while it went on. */
