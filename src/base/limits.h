@@ -365,11 +365,11 @@
 #define LIMIT_SPACE_ASKS          256 /* of blocks of one home, that a node has under way */
 #define LIMIT_SPACE_LETTERS       65536 /* messages of a space that wait at a node for room in links */
 #define LIMIT_SPACE_PLACES        16384 /* blocks of a space that somebody waits for at a node */
-#define LIMIT_SPACE_TRIES         256   /* blocks of which a node asks at once whether they are held */
+#define LIMIT_SPACE_TRIES         256 /* blocks of which a node asks at once whether they are held */
 #define LIMIT_SPACE_TRY_US        UINT64_C(100) /* a try-lock has waited for so long before it asks */
-#define LIMIT_SPACE_JOBS          256   /* mallocs and frees that a home has under way, */
-#define LIMIT_SPACE_JOBS_EACH     16    /* and of one node */
-#define LIMIT_SPACE_JOB_BLOCKS    1024  /* blocks of these in one turn */
+#define LIMIT_SPACE_JOBS          256           /* mallocs and frees that a home has under way, */
+#define LIMIT_SPACE_JOBS_EACH     16            /* and of one node */
+#define LIMIT_SPACE_JOB_BLOCKS    1024          /* blocks of these in one turn */
 #define LIMIT_SPACE_RECORDS       64 /* records of a window that are carried out or wait for that */
 #define LIMIT_SPACE_ROW           512 /* writes of a row in one turn, that wait for nobody */
 #define LIMIT_SPACE_LEAVING       2 /* frames of a set that are given up at once; nor are they held */
