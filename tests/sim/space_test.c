@@ -76,6 +76,7 @@ static void run_all(struct world_rules rules, const char *name)
         sums.atomics += world.atomics;
         sums.locks += world.locks;
         sums.kept += world.kept;
+        sums.busy += world.busy;
         sums.terms += world.terms;
         sums.evictions += world.evictions;
         sums.messages += world.messages;
@@ -88,19 +89,20 @@ static void run_all(struct world_rules rules, const char *name)
         sums.judged += world.judged;
     }
     printf("# %s: %llu seeds from %llu on; %llu events, %llu answers, %llu reads that hit, %llu "
-           "writes, %llu atomics, %llu locks, %llu of them kept; %llu messages, %llu terms, %llu "
+           "writes, %llu atomics, %llu locks, %llu of them kept, %llu tries refused; %llu "
+           "messages, %llu terms, %llu "
            "evictions, %llu breaks, %llu crashes; %llu on their logs, %llu commits, %llu images, "
            "%llu disks that fail; histories of %llu operations\n",
            name, (unsigned long long)done, (unsigned long long)first,
            (unsigned long long)sums.event, (unsigned long long)sums.answers,
            (unsigned long long)sums.hits, (unsigned long long)sums.writes,
            (unsigned long long)sums.atomics, (unsigned long long)sums.locks,
-           (unsigned long long)sums.kept, (unsigned long long)sums.messages,
-           (unsigned long long)sums.terms, (unsigned long long)sums.evictions,
-           (unsigned long long)sums.breaks, (unsigned long long)sums.crashes,
-           (unsigned long long)sums.backs, (unsigned long long)sums.commits,
-           (unsigned long long)sums.images, (unsigned long long)sums.fails,
-           (unsigned long long)sums.judged);
+           (unsigned long long)sums.kept, (unsigned long long)sums.busy,
+           (unsigned long long)sums.messages, (unsigned long long)sums.terms,
+           (unsigned long long)sums.evictions, (unsigned long long)sums.breaks,
+           (unsigned long long)sums.crashes, (unsigned long long)sums.backs,
+           (unsigned long long)sums.commits, (unsigned long long)sums.images,
+           (unsigned long long)sums.fails, (unsigned long long)sums.judged);
     assert_true(!rules.locks || sums.kept * 100 >= sums.locks);
 }
 

@@ -1087,25 +1087,29 @@ static bool is_try(uint8_t kind)
     return kind == SPACE_RECORD_TRY_LOCK_READ || kind == SPACE_RECORD_TRY_LOCK_WRITE;
 }
 
-/* Whether a client of that node holds it, or one besides who tries waits for it there. */
-static bool is_held_at(struct space_engine *engine, uint64_t address, bool is_own)
+/* Whether a client of that node holds it, or waits for it there and does not try, or did until the
+ * home serves again; or it is away. */
+static bool is_held_at(struct space_engine *engine, uint64_t address)
 {
     const struct space_spot *place = engine_find_place(engine, address);
-    uint32_t frame = space_frames_find(&engine->frames, address), waits = 0;
+    uint32_t frame = space_frames_find(&engine->frames, address);
 
     if (place != NULL) {
         LIST_FOREACH(node, &place->ops)
         {
-            waits++;
+            if (!container_of(node, struct space_op, node)->is_try) {
+                return true;
+            }
         }
     }
-    if (waits > is_own) {
-        return true;
-    }
     if (engine_is_ours(engine, address)) {
-        return engine->entries[engine_number(engine, address)].holds != 0;
+        const struct space_entry *entry = &engine->entries[engine_number(engine, address)];
+
+        return entry->holds != 0 || entry->state == SPACE_HOME_AWAY;
     }
-    return frame != SPACE_NO_FRAME && engine->lines[frame].holds != 0;
+    return frame != SPACE_NO_FRAME &&
+           (engine->lines[frame].holds != 0 || engine->lines[frame].wants_write ||
+            engine->lines[frame].is_away);
 }
 
 /* A try is not refused for what nobody held while it went on. */
@@ -1115,8 +1119,14 @@ static void look_at_try(struct world *world, uint32_t number, struct world_clien
         return;
     }
     for (uint32_t n = 0; n < world->rules.nodes; n++) {
-        client->was_held |= world->nodes[n].is_alive &&
-                            is_held_at(world->nodes[n].engine, client->address, n == number);
+        client->was_held |=
+            world->nodes[n].is_alive && is_held_at(world->nodes[n].engine, client->address);
+    }
+    for (uint32_t c = 0; c < world->rules.clients; c++) {
+        const struct world_client *other = &world->nodes[number].clients[c];
+
+        client->was_held |=
+            other != client && other->state == CLIENT_ASKS && other->address == client->address;
     }
 }
 
