@@ -388,7 +388,7 @@ static void two_nodes_that_hold_two_blocks_in_one_frame(void **state)
     (void)state;
     explore("2 nodes that hold, 2 blocks, 1 frame each", &with, 800000);
     with.with |= WITH_HOME_LOCKS;
-    explore_long("2 nodes and the home that hold, 2 blocks, 1 frame each", &with, 8000000);
+    explore_long("2 nodes and the home that hold, 2 blocks, 1 frame each", &with, 20000000);
 }
 
 /* Not all of it: as far as so many states go. */

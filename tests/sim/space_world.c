@@ -1211,7 +1211,7 @@ static void look_for_changes(struct world *world, struct world_node *node)
 
 static void look_at_stale(struct world *world)
 {
-    for (; world->stale != 0 && world->rules.users == NULL; world->stale &= world->stale - 1) {
+    for (; world->stale != 0; world->stale &= world->stale - 1) {
         uint32_t n = (uint32_t)__builtin_ctzll(world->stale);
 
         if (n < WORLD_BLOCKS && world->blocks[n].is_used) {
