@@ -113,6 +113,7 @@ static bool take_log_memory(struct space_engine *engine)
 static void init_tables(struct space_engine *engine)
 {
     engine->term.home.self = engine->config.self;
+    engine->term.home.since = engine->since;
     for (uint64_t n = 0; n < engine->config.home.count; n++) {
         engine->entries[n].state = SPACE_HOME_LOST;
         engine->lives[n] = engine->life;

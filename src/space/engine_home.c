@@ -661,6 +661,16 @@ static void forget_asked(struct space_engine *engine)
     engine->asking_count = left;
 }
 
+/* Who is a member for the first time since it was started anew. */
+static void note_lives(struct space_engine *engine)
+{
+    const struct space_home *home = &engine->term.home;
+
+    for (uint64_t left = home->anew & home->members; left != 0; left &= left - 1) {
+        engine->since[space_set_first(left)] = home->term;
+    }
+}
+
 static void open_block(struct space_engine *engine, uint64_t number)
 {
     (void)engine_home_here(engine, number, SPACE_HOME_REBUILT);
@@ -732,6 +742,7 @@ void engine_try_open(struct space_engine *engine)
         engine->open_at = engine->asking_count = 0;
         engine->opened = engine->term.home.term;
         engine->opened_members = engine->term.home.members;
+        note_lives(engine);
     }
     if (open_blocks(engine)) {
         finish_open(engine);

@@ -183,7 +183,8 @@ struct engine_log {
     struct space_log_block *home; /* what the log says of this home's blocks */
     struct engine_copy *copies;   /* by frame */
     uint64_t lives[SPACE_SEATS], members;
-    uint64_t image_at; /* seats, blocks and frames, in this order */
+    uint32_t since[SPACE_SEATS]; /* as the engine's, of these lives */
+    uint64_t image_at;           /* seats, blocks and frames, in this order */
     /* Rings: writes that are not durable, in order; what came, and what is let go, while there was
      * no room. */
     struct engine_wait *waits;
@@ -208,10 +209,11 @@ struct space_engine {
     struct space_term term;
     uint32_t opened; /* the last term that was open; 0: none of this life */
     uint64_t opened_members;
-    bool has_begun;    /* one was opened to its end in this life */
-    bool is_recovered; /* it knows what its log has of an earlier one */
-    bool is_opening;   /* REBUILT is said to blocks, as far as log and links have room */
-    uint64_t open_at;  /* seats that are no members, blocks, and members */
+    uint32_t since[SPACE_SEATS]; /* struct space_home's */
+    bool has_begun;              /* one was opened to its end in this life */
+    bool is_recovered;           /* it knows what its log has of an earlier one */
+    bool is_opening;             /* REBUILT is said to blocks, as far as log and links have room */
+    uint64_t open_at;            /* seats that are no members, blocks, and members */
     uint32_t asking[LIMIT_SPACE_OPENING]; /* blocks whose bytes that asked for */
     uint32_t asking_count;
     uint64_t told;   /* seats that were sent TERM over the link that is up */

@@ -210,7 +210,8 @@ void engine_log_member(struct space_engine *engine, uint8_t seat)
     struct space_log_record member = {.kind = SPACE_LOG_MEMBER,
                                       .seat = seat,
                                       .is_ours = is_one,
-                                      .address = life_of(engine, seat)};
+                                      .address = life_of(engine, seat),
+                                      .epoch.term = engine->since[seat]};
 
     if (!engine_has_log(engine) || (!is_one && log->lives[seat] == 0) ||
         (log->lives[seat] == member.address && space_set_has(log->members, seat) == is_one)) {
@@ -218,8 +219,10 @@ void engine_log_member(struct space_engine *engine, uint8_t seat)
     }
     if (!is_one) {
         member.address = log->lives[seat];
+        member.epoch.term = log->since[seat];
     }
     log->lives[seat] = member.address;
+    log->since[seat] = member.epoch.term;
     log->members = (log->members & ~space_bit(seat)) | (uint64_t)is_one << seat;
     (void)append(engine, &member);
 }
@@ -416,7 +419,8 @@ static bool put_member(struct space_engine *engine, uint8_t seat)
     const struct space_log_record member = {.kind = SPACE_LOG_MEMBER,
                                             .seat = seat,
                                             .is_ours = space_set_has(engine->log.members, seat),
-                                            .address = engine->log.lives[seat]};
+                                            .address = engine->log.lives[seat],
+                                            .epoch.term = engine->log.since[seat]};
     const struct space_log_record term = {.kind = SPACE_LOG_TERM,
                                           .epoch.term = engine->term.home.term};
 

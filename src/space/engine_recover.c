@@ -152,6 +152,7 @@ nigh_status engine_recover(struct space_engine *engine, const struct space_log_s
     for (uint8_t seat = 0; seat < SPACE_SEATS; seat++) {
         engine->seats[seat].life = seat == engine->config.self ? 0 : state->lives[seat];
         engine->log.lives[seat] = state->lives[seat];
+        engine->since[seat] = engine->log.since[seat] = state->since[seat];
     }
     engine->log.members = state->members;
     while ((copy = space_log_next_copy(state, &cursor, &bytes)) != NULL) {

@@ -34,6 +34,9 @@ struct space_home {
     /* Who was started anew and has no log of what it had, since no term was open with it: that it
      * says nothing of a block means nothing. */
     uint64_t anew;
+    /* Of each seat: the first term that was open with it as it is; of a right that an earlier one
+     * gave it does not know either. The caller's; NULL: all know of all. */
+    const uint32_t *since;
     bool is_durable; /* who is gone may come back, with what it had */
 };
 

@@ -190,10 +190,13 @@ static void fetch(struct home_step *step)
     home_become(step, SPACE_HOME_DEMOTING);
 }
 
-/* What this one says it has is all that it has. */
-static bool is_known(const struct home_step *step, uint8_t seat)
+/* What this one says it has is all that it has, as far as it was given in that term, or later. */
+static bool is_known(const struct home_step *step, uint8_t seat, uint32_t term)
 {
-    return space_set_has(step->home->members & ~step->home->anew, seat);
+    const struct space_home *home = step->home;
+
+    return space_set_has(home->members & ~home->anew, seat) &&
+           (home->since == NULL || home->since[seat] <= term);
 }
 
 /* Nobody says that it has it. Of those that gave it up the one that had it by the latest right has
@@ -213,7 +216,8 @@ static bool may_restore(const struct home_step *step)
 {
     const struct space_work *work = step->work;
 
-    return has_leaver(work) && (work->left_to == SPACE_NOBODY || is_known(step, work->left_to));
+    return has_leaver(work) &&
+           (work->left_to == SPACE_NOBODY || is_known(step, work->left_to, work->left_by.term));
 }
 
 /* Who had it last is known to have nothing: what it was given, of the bytes here, it never took, or
@@ -222,7 +226,7 @@ static bool never_took(const struct home_step *step)
 {
     const struct space_work *work = step->work;
 
-    return work->is_ours && !has_leaver(work) && is_known(step, work->owner);
+    return work->is_ours && !has_leaver(work) && is_known(step, work->owner, work->owned.term);
 }
 
 /* Who may have the last bytes is gone, and may come back. */

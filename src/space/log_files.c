@@ -147,7 +147,8 @@ static nigh_status put_member(struct space_log *log, const struct space_log_file
     const struct space_log_record member = {.kind = SPACE_LOG_MEMBER,
                                             .seat = seat,
                                             .is_ours = space_set_has(state->members, seat),
-                                            .address = state->lives[seat]};
+                                            .address = state->lives[seat],
+                                            .epoch.term = state->since[seat]};
 
     return state->lives[seat] == 0 ? NIGH_OK : put(log, files, &member);
 }

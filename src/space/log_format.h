@@ -46,7 +46,7 @@
     RECORD(RENEWED,    0, "of another's block: the copy that this node has is of this right now")   \
     RECORD(HANDED,     0, "of another's block: the copy is given to `seat`; it was of this right")  \
     RECORD(LEFT,       0, "of another's block: the copy is not needed any more")                    \
-    RECORD(MEMBER,     0, "at home: `seat` has this life, and was a member when the last term opened, or not")
+    RECORD(MEMBER,     0, "at home: `seat` has this life, from that term on, and was a member when the last term opened, or not")
 /* clang-format on */
 
 #define SPACE_LOG_KIND(name, has_bytes, what) SPACE_LOG_##name,
@@ -63,7 +63,8 @@ struct space_log_record {
     bool is_ours;
     /* Of the block; IMAGE and IMAGE_END: a record's number; MEMBER: a life. */
     uint64_t address;
-    struct space_epoch epoch; /* TERM: the term; IMAGE: its count: frames */
+    /* TERM: the term; IMAGE: its count: frames; MEMBER: the first term open with that life. */
+    struct space_epoch epoch;
     /* WRITE, CHANGE: where in the block; ALLOC: how many blocks of the same malloc are before it;
      * IMAGE: bytes of a block. */
     uint32_t offset;

@@ -311,6 +311,7 @@ static nigh_status apply_member(struct space_log_state *state,
         return NIGH_CORRUPT;
     }
     state->lives[record->seat] = record->address;
+    state->since[record->seat] = record->epoch.term;
     state->members &= ~space_bit(record->seat);
     state->members |= (uint64_t)record->is_ours << record->seat;
     return NIGH_OK;

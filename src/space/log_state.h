@@ -54,7 +54,8 @@ struct space_log_state {
     uint32_t term; /* the last that the home began; 0: none */
     /* That the home knows, and its own, which who begins a log sets; 0: none. */
     uint64_t lives[SPACE_SEATS];
-    uint64_t members; /* seats of the last term that it opened */
+    uint32_t since[SPACE_SEATS]; /* the first term that was open with that life */
+    uint64_t members;            /* seats of the last term that it opened */
     /* Twice the frames: an image knows of each frame what lay there at one moment, and the log
      * behind it what lay there at any. */
     struct table index; /* address to place */

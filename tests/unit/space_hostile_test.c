@@ -506,6 +506,32 @@ static void who_began_anew_stays_so_until_a_term_is_open_with_it(void **state)
     assert_int_equal(term.home.anew, 0);
 }
 
+/* A copy was handed to one that was started anew since, without its log, and is a member again:
+ * that it says nothing of the block does not say that it never had it, and wrote it. */
+static void who_began_anew_knows_nothing_of_earlier_rights(void **state)
+{
+    static const struct space_epoch right = {TERM - 2, COUNT};
+
+    (void)state;
+    for (uint32_t term = TERM - 3; term < TERM; term++) {
+        uint32_t since[SPACE_SEATS] = {[OTHER] = term};
+        struct space_home since_then = home;
+        struct space_entry entry = {.state = SPACE_HOME_BARE};
+        struct space_work work = {
+            .asker = SPACE_NOBODY, .owner = OWNER, .owned = right, .leaver = SPACE_NOBODY};
+        struct space_message left = to_home(SPACE_HOME_CLAIM_LEFT, OWNER);
+        struct space_message rebuilt = to_home(SPACE_HOME_REBUILT, HOME);
+        struct space_out out;
+
+        since_then.since = since;
+        left.epoch = right;
+        left.whom = OTHER;
+        assert_int_equal(space_home_step(&since_then, &entry, &work, &left, &out), SPACE_DONE);
+        assert_int_equal(space_home_step(&since_then, &entry, &work, &rebuilt, &out), SPACE_DONE);
+        assert_int_equal(entry.state, term > right.term ? SPACE_HOME_LOST : SPACE_HOME_RESTORING);
+    }
+}
+
 static void a_member_hears_of_later_terms_from_their_home_alone(void **state)
 {
     struct space_member member = {.cache = cache};
@@ -550,6 +576,7 @@ int main(void)
         cmocka_unit_test(a_cache_is_valid_whatever_comes),
         cmocka_unit_test(a_term_is_claimed_once_by_each_member),
         cmocka_unit_test(who_began_anew_stays_so_until_a_term_is_open_with_it),
+        cmocka_unit_test(who_began_anew_knows_nothing_of_earlier_rights),
         cmocka_unit_test(a_member_hears_of_later_terms_from_their_home_alone),
     };
 

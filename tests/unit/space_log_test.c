@@ -535,8 +535,11 @@ static void make_durable(const struct space_log_record *record)
 
 static void say_member(uint8_t seat, uint64_t life, bool is_member)
 {
-    make_durable(&(struct space_log_record){
-        .kind = SPACE_LOG_MEMBER, .seat = seat, .address = life, .is_ours = is_member});
+    make_durable(&(struct space_log_record){.kind = SPACE_LOG_MEMBER,
+                                            .seat = seat,
+                                            .address = life,
+                                            .epoch.term = (uint32_t)life + 1,
+                                            .is_ours = is_member});
 }
 
 static void say_range(enum space_log_kind kind, uint32_t first, uint32_t blocks, uint32_t before)
@@ -550,6 +553,7 @@ static void check_records(const struct space_log_state *state)
 {
     assert_int_equal(state->lives[MODEL_RANK], 77);
     assert_int_equal(state->lives[9], 100);
+    assert_int_equal(state->since[9], 101);
     assert_int_equal(state->lives[11], 102);
     assert_int_equal(state->members, space_bit(MODEL_RANK) | space_bit(11));
     assert_int_equal(state->blocks[4].run, 3);
