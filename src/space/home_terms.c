@@ -34,6 +34,18 @@ static bool is_remembered(const struct home_step *step)
            (state == SPACE_HOME_DEMOTING && step->work->asker == SPACE_NOBODY);
 }
 
+/* Of a block whose bytes are to come here: not who was given a copy meanwhile, who never wrote it.
+ */
+static uint8_t owner_of(const struct home_step *step)
+{
+    uint64_t seats = step->entry->seats;
+
+    if (step->entry->state == SPACE_HOME_SHARING) {
+        seats &= ~space_bit(step->work->asker);
+    }
+    return space_set_first(seats);
+}
+
 /* Who has it, or had it last, by which right, and whether the bytes here are those it was given. */
 static void remember(struct home_step *step)
 {
@@ -47,7 +59,7 @@ static void remember(struct home_step *step)
         owner = space_set_first(entry->seats);
         is_ours = false;
     } else if (!is_remembered(step)) {
-        owner = space_set_first(entry->seats);
+        owner = owner_of(step);
         owned = (struct space_epoch){.term = step->home->before, .count = entry->count};
         is_ours = true;
     }

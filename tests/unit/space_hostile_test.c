@@ -532,6 +532,28 @@ static void who_began_anew_knows_nothing_of_earlier_rights(void **state)
     }
 }
 
+/* Who was given a copy by whom had it alone never wrote it: the last bytes are not that one's. */
+static void who_was_given_a_copy_is_no_owner(void **state)
+{
+    struct space_home here = home;
+
+    (void)state;
+    here.before = TERM - 1;
+    for (uint32_t n = 0; n < 2; n++) {
+        uint8_t owner = n == 0 ? OWNER : OTHER; /* a seat below that of who asks, or above */
+        struct space_entry entry = {.state = SPACE_HOME_SHARING,
+                                    .seats = space_bit(owner) | space_bit(ASKER)};
+        struct space_work work = {
+            .asker = ASKER, .ask = SPACE_HOME_ASK_READ, .waits = space_bit(owner)};
+        struct space_message rebuild = to_home(SPACE_HOME_REBUILD, HOME);
+        struct space_out out;
+
+        assert_int_equal(space_home_step(&here, &entry, &work, &rebuild, &out), SPACE_DONE);
+        assert_int_equal(entry.state, SPACE_HOME_BARE);
+        assert_int_equal(work.owner, owner);
+    }
+}
+
 static void a_member_hears_of_later_terms_from_their_home_alone(void **state)
 {
     struct space_member member = {.cache = cache};
@@ -577,6 +599,7 @@ int main(void)
         cmocka_unit_test(a_term_is_claimed_once_by_each_member),
         cmocka_unit_test(who_began_anew_stays_so_until_a_term_is_open_with_it),
         cmocka_unit_test(who_began_anew_knows_nothing_of_earlier_rights),
+        cmocka_unit_test(who_was_given_a_copy_is_no_owner),
         cmocka_unit_test(a_member_hears_of_later_terms_from_their_home_alone),
     };
 
