@@ -28,7 +28,7 @@ static void print_json(const nigh_node_stats *stats)
 
 static double rate(uint64_t now, uint64_t before, uint64_t elapsed_us)
 {
-    return elapsed_us == 0 ? 0 : (double)(now - before) * 1e6 / (double)elapsed_us;
+    return elapsed_us == 0 || now < before ? 0 : (double)(now - before) * 1e6 / (double)elapsed_us;
 }
 
 static void print_memory(const nigh_node_stats *now)

@@ -62,8 +62,12 @@ void lane_space_count_opened(struct lane_spaces *at, const struct lane_space_ses
     }
 }
 
+/* Once a turn, however often it is asked for. */
 static void count_all(struct lane_spaces *at)
 {
+    if (at->has_counted)
+        return;
+    at->has_counted = true;
     for (uint32_t slot = 0; slot < at->lane->config.max_sessions; slot++) {
         const struct lane_space_session *session = at->sessions[slot];
 

@@ -397,7 +397,7 @@ bool lane_turn_spaces(struct lane *lane)
     if (at == NULL)
         return false;
     any = at->is_awake;
-    at->is_awake = at->has_said = false;
+    at->is_awake = at->has_said = at->has_counted = false;
     any = lane_spaces_memory_turn(at) || any;
     any = turn_engines(at) || any;
     if (at->window_count > 0)

@@ -125,6 +125,7 @@ struct lane_spaces {
     struct space_asked asked[SPACE_ASKED];
     struct lane_space_session **sessions;       /* by slot; NULL: it has opened nothing */
     struct space_counted counted[LIMIT_SPACES]; /* by place of the registry */
+    bool has_counted;                           /* all windows were looked at in this turn */
 };
 
 static inline bool lane_spaces_has_link(const struct lane_spaces *at, uint8_t seat)

@@ -410,9 +410,9 @@ bool space_engine_turn(struct space_engine *engine, uint64_t now_us)
         engine_try_open(engine);
     }
     engine_expire(engine);
-    engine_look_at_asked(engine);
     more |= engine_jobs_turn(engine);
     engine_feed(engine);
+    engine_look_at_asked(engine);
     more |= engine_log_turn(engine);
     return more || engine->is_hungry;
 }
@@ -438,6 +438,11 @@ void space_engine_stats(const struct space_engine *engine, struct space_engine_s
     /* The first block of all is nobody's, as no address is 0. */
     stats->home_used =
         engine->allocator.used - (engine->config.self == 0 && engine->allocator.used != 0);
+}
+
+bool space_engine_may_fetch(const struct space_engine *engine)
+{
+    return engine->timers.count < engine->timers.capacity / 2;
 }
 
 bool space_engine_is_open(const struct space_engine *engine)

@@ -276,6 +276,10 @@ struct space_op {
  */
 bool space_engine_begin(struct space_engine *engine, struct space_op *op, uint64_t now_us);
 
+/* Whether there is so much room for what waits that some of it may be had by what nobody waits for
+ * yet. */
+bool space_engine_may_fetch(const struct space_engine *engine);
+
 /*
  * A row of writes. A block that this node may write, and clients here may read, nobody holds and
  * nobody has to hear of: what a WRITE of it comes to is a change of its bytes, now. What was found

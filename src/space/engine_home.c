@@ -640,10 +640,18 @@ static bool has_room_to_open(const struct space_engine *engine)
             engine->letters_used + SPACE_SEATS <= engine->config.letters / 2);
 }
 
-/* One with a log takes no bytes before it is open; but it has those of what others share. */
+/* Who shares it was asked for the bytes, and tells them at once. Who has it alone, and is asked as
+ * somebody here waits to read it, may hold it for long. */
+static bool is_asked(const struct space_engine *engine, uint64_t number)
+{
+    return engine->entries[number].state == SPACE_HOME_DEMOTING &&
+           engine->works[engine->work_of[number] - 1].asker == SPACE_NOBODY;
+}
+
+/* One with a log takes no bytes before it is open. */
 static void note_asking(struct space_engine *engine, uint64_t number)
 {
-    if (engine->entries[number].state == SPACE_HOME_DEMOTING && !engine_has_log(engine)) {
+    if (is_asked(engine, number) && !engine_has_log(engine)) {
         engine->asking[engine->asking_count++] = (uint32_t)number;
     }
 }
@@ -654,7 +662,7 @@ static void forget_asked(struct space_engine *engine)
     uint32_t left = 0;
 
     for (uint32_t n = 0; n < engine->asking_count; n++) {
-        if (engine->entries[engine->asking[n]].state == SPACE_HOME_DEMOTING) {
+        if (is_asked(engine, engine->asking[n])) {
             engine->asking[left++] = engine->asking[n];
         }
     }
@@ -726,6 +734,7 @@ static void finish_open(struct space_engine *engine)
     for (; members != 0; members &= members - 1) {
         engine_say_alone(engine, space_set_first(members), &opened, engine_log_last(engine));
     }
+    engine_ask_again(engine);
     engine->is_hungry = true;
     engine_wake(engine);
 }

@@ -377,6 +377,8 @@ bool engine_show(_Atomic uint64_t *word, bool is_shown);
 
 /* One that waits at a place asks whether somebody holds its block. */
 void engine_ask_if_held(struct space_engine *engine, struct space_op *op);
+/* A term of this home is open: what was asked about its blocks is lost, or waited for that. */
+void engine_ask_again(struct space_engine *engine);
 void engine_leave_tries(struct space_spot *place);
 void engine_try_message(struct space_engine *engine, uint8_t seat, const struct space_wire *wire);
 /* A step of that block of this home. */

@@ -55,7 +55,6 @@ void engine_seat_down(struct space_engine *engine, uint8_t number)
     engine_end_far(engine, number);
     engine_forget_asker(engine, number);
     engine_forget_asked_of(engine, number);
-    engine_forget_tries(engine, number);
     /* What its home may have said, or heard, is lost: it begins a term. */
     seat->member.cache.is_open = false;
     engine->is_hungry = true;
@@ -63,6 +62,7 @@ void engine_seat_down(struct space_engine *engine, uint8_t number)
         engine->seats[home].whole &= ~space_bit(number);
         engine->seats[home].torn |= was_met ? space_bit(number) : 0;
     }
+    engine_forget_tries(engine, number); /* nothing is asked of it from here on */
     if (space_set_has(engine->term.home.members, number)) {
         engine->needs_term = true;
     }

@@ -70,6 +70,36 @@ void engine_ask_if_held(struct space_engine *engine, struct space_op *op)
     }
 }
 
+/* NULL: nobody waits there with a question. */
+static struct space_op *forget_question(struct space_spot *place)
+{
+    struct space_op *last = NULL;
+
+    LIST_FOREACH(node, &place->ops)
+    {
+        struct space_op *op = container_of(node, struct space_op, node);
+
+        if (op->is_try && op->state == OP_WAITS && op->asked != 0) {
+            op->asked = ENGINE_ASKS_LATER;
+            last = op;
+        }
+    }
+    return last;
+}
+
+void engine_ask_again(struct space_engine *engine)
+{
+    for (uint32_t n = 0; n < engine->places_new; n++) {
+        struct space_spot *place = &engine->places[n];
+        bool is_ours = place->address != 0 && engine_is_ours(engine, place->address);
+        struct space_op *op = is_ours ? forget_question(place) : NULL;
+
+        if (op != NULL) {
+            engine_ask_if_held(engine, op);
+        }
+    }
+}
+
 void engine_leave_tries(struct space_spot *place)
 {
     if (list_is_linked(&place->tries)) {

@@ -229,7 +229,7 @@ static void expire(struct window *window, uint64_t now_us)
         next = node->next;
         if (!record->runs && record->op.deadline_us <= now_us) {
             record->op.value = 0;
-            record_end(record, NIGH_TIMEOUT);
+            record_end(record, record_is_try(record) ? NIGH_BUSY : NIGH_TIMEOUT);
         }
     }
 }

@@ -131,4 +131,10 @@ void window_tell_kept(struct window *window);
 /* No flush waits for its log any more. */
 void window_forget_engine(struct window *window, const struct space_engine *engine);
 
+static inline bool record_is_try(const struct record *record)
+{
+    return record->record.kind == SPACE_RECORD_TRY_LOCK_READ ||
+           record->record.kind == SPACE_RECORD_TRY_LOCK_WRITE;
+}
+
 #endif

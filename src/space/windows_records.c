@@ -376,8 +376,7 @@ static void begin_op(struct window *window, struct record *record, uint64_t now_
     /* What it has open may have changed since it was taken. */
     record->op = (struct space_op){
         .kind = op_kind(asked->kind),
-        .is_try =
-            asked->kind == SPACE_RECORD_TRY_LOCK_READ || asked->kind == SPACE_RECORD_TRY_LOCK_WRITE,
+        .is_try = record_is_try(record),
         .length = asked->kind == SPACE_RECORD_FETCH ? 1 : asked->length,
         .address = asked->address,
         .operands = {asked->operands[0], asked->operands[1]},
@@ -387,6 +386,10 @@ static void begin_op(struct window *window, struct record *record, uint64_t now_
     };
     if (window_find_engine(window, asked->space, &may_write, &why) != record->engine) {
         record_end(record, NIGH_CLOSED);
+        return;
+    }
+    if (asked->kind == SPACE_RECORD_FETCH && !space_engine_may_fetch(record->engine)) {
+        record_end(record, NIGH_BUSY); /* who reads asks, in its turn */
         return;
     }
     status = prepare(window, record, may_write, now_us);

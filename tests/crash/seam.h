@@ -4,9 +4,9 @@
  * before every source of libnigh that is built a second time for them (-include).
  *
  * Every atomic store, exchange and full fence first passes a point, and a long copy passes one in
- * its middle; seam_point, in client_deaths.c and space_deaths.c, counts them and dies at the chosen one. Otherwise the
- * operations are what they were. Plain stores need no point of their own: nobody looks at them
- * before the atomic store that says so.
+ * its middle; seam_point, in client_deaths.c and space_deaths.c, counts them and dies at the chosen
+ * one. Otherwise the operations are what they were. Plain stores need no point of their own: nobody
+ * looks at them before the atomic store that says so.
  */
 #ifndef TESTS_CRASH_SEAM_H
 #define TESTS_CRASH_SEAM_H

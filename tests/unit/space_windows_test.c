@@ -545,6 +545,12 @@ static void a_fetch_has_its_time_and_no_more(void **state)
     now_us++;
     turn();
     assert_int_equal(answer(0, &value), NIGH_OK);
+    /* A try that has less time is refused as any other. */
+    fetch(0, block);
+    ask(0, SPACE_RECORD_TRY_LOCK_READ, block, 5);
+    now_us += 5;
+    turn();
+    assert_int_equal(answer(0, &value), NIGH_BUSY);
     end();
 }
 
