@@ -81,7 +81,7 @@ static struct space_plain plain;
  * small space there and here, and a word and a block of their own. */
 static nigh_space_address many, owned, far, near, counter, locked;
 /* Of the four. */
-static nigh_space_address third, four_counter;
+static nigh_space_address third, four_counter, four_locked;
 static uint32_t orders[2][READS]; /* of blocks: hot, all */
 static uint32_t walked;
 static volatile uint64_t sink;
@@ -593,46 +593,6 @@ static void run_handoffs(struct series *series, struct samples *round)
     space_nodes_wait(&pair, 1);
 }
 
-/* Node 1's turn of two. */
-static void carry_turns(struct space_nodes *nodes, const struct space_order *order)
-{
-    _Atomic uint32_t *turn = &nodes->shared->turn;
-
-    for (uint32_t n = 0; n < order->count; n++) {
-        while (atomic_load(turn) != 1) {
-            bench_word_wait(turn, 0);
-        }
-        lock_once(nodes->spaces[order->space], order->address);
-        bench_word_set(turn, 0);
-    }
-}
-
-/* What the other node locked last, and has given back: it is wanted from there. */
-static void run_turns(struct series *series, struct samples *round)
-{
-    struct space_order order = {
-        .carry = carry_turns, .space = SMALL, .address = locked, .count = OPS};
-    _Atomic uint32_t *turn = &pair.shared->turn;
-
-    (void)series;
-    atomic_store(turn, 1);
-    space_nodes_begin(&pair, 1, &order);
-    for (uint32_t n = 0; n < OPS; n++) {
-        uint64_t begin_ns;
-
-        while (atomic_load(turn) != 0) {
-            bench_word_wait(turn, 1);
-        }
-        begin_ns = bench_now_ns();
-        lock_once(small(), locked);
-        samples_add(round, (double)(bench_now_ns() - begin_ns));
-        if (n + 1 < OPS) {
-            bench_word_set(turn, 1);
-        }
-    }
-    space_nodes_wait(&pair, 1);
-}
-
 static void mutex_once(uint32_t n)
 {
     (void)n;
@@ -703,6 +663,46 @@ static void run_adds_of_four(struct series *series, struct samples *round)
     for (uint32_t rank = 1; rank < four.count; rank++) {
         space_nodes_wait(&four, rank);
     }
+}
+
+/* Node 1's turn of two. */
+static void carry_turns(struct space_nodes *nodes, const struct space_order *order)
+{
+    _Atomic uint32_t *turn = &nodes->shared->turn;
+
+    for (uint32_t n = 0; n < order->count; n++) {
+        while (atomic_load(turn) != 1) {
+            bench_word_wait(turn, 0);
+        }
+        lock_once(nodes->spaces[order->space], order->address);
+        bench_word_set(turn, 0);
+    }
+}
+
+/* What the other node locked last, and has given back: it is wanted from there. */
+static void run_turns(struct series *series, struct samples *round)
+{
+    struct space_order order = {
+        .carry = carry_turns, .space = SMALL, .address = four_locked, .count = OPS};
+    _Atomic uint32_t *turn = &four.shared->turn;
+
+    (void)series;
+    atomic_store(turn, 1);
+    space_nodes_begin(&four, 1, &order);
+    for (uint32_t n = 0; n < OPS; n++) {
+        uint64_t begin_ns;
+
+        while (atomic_load(turn) != 0) {
+            bench_word_wait(turn, 1);
+        }
+        begin_ns = bench_now_ns();
+        lock_once(four.spaces[SMALL], four_locked);
+        samples_add(round, (double)(bench_now_ns() - begin_ns));
+        if (n + 1 < OPS) {
+            bench_word_set(turn, 1);
+        }
+    }
+    space_nodes_wait(&four, 1);
 }
 
 /* ---- MPI, and what a cache saves ------------------------------------------ */
@@ -787,7 +787,6 @@ enum {
     MUTEX_CONTENDED,
     HANDOFF,
     CALL,
-    TURNS,
     MISS,
     WRITE_MISS,
     UPGRADE,
@@ -805,6 +804,7 @@ enum {
     TWO_HOPS,
     THREE_HOPS,
     ADD_OF_FOUR,
+    TURNS,
     SERIES
 };
 
@@ -861,8 +861,6 @@ static struct series all[SERIES] = {
     [HANDOFF] = {IS("lock held here last, that another node asks for", "ns", BOTH, run_handoffs, 0,
                     MUTEX_CONTENDED)},
     [CALL] = {IS("a call of 64 bytes", "ns", BOTH, run_calls, 0, NO_FLOOR)},
-    [TURNS] = {IS("lock that another node held last, taken and given back", "ns", BOTH, run_turns,
-                  0, CALL)},
     [MISS] = {IS("read miss, clean", "ns", BOTH, run_misses, 0, CALL), .ratio = 1.5},
     [WRITE_MISS] = {IS("write miss, clean, and fence", "ns", BOTH, run_write_misses, 0, CALL)},
     [UPGRADE] = {IS("write of what is here to be read, and fence", "ns", BOTH, run_upgrades, 0,
@@ -893,6 +891,8 @@ static struct series all[SERIES] = {
                        0, CALL_OF_FOUR)},
     [ADD_OF_FOUR] = {IS("addition while three others add, too, blocking", "ns", SLEEPY,
                         run_adds_of_four, 0, CALL_OF_FOUR)},
+    [TURNS] = {IS("lock that another node held last, taken and given back, blocking", "ns", SLEEPY,
+                  run_turns, 0, CALL_OF_FOUR)},
 };
 
 /* ---- rounds --------------------------------------------------------------- */
@@ -1125,6 +1125,7 @@ static void open_four(void)
     bench_pin(0);
     third = space_nodes_alloc(&four, SMALL, 1, (uint64_t)(OPS + OPS / 5) * BLOCK);
     four_counter = space_nodes_alloc(&four, SMALL, 1, BLOCK);
+    four_locked = space_nodes_alloc(&four, SMALL, 1, BLOCK);
 }
 
 static void open_daemon(void)

@@ -22,7 +22,7 @@
 #define THREAD_OPS   25u
 #define RECORD_BYTES 4096u
 #define BACKS        3u /* times that the node is killed */
-#define PATH         "client on core 0, blocking, nighd on core 1, logs on the disk of /tmp"
+#define PATH         "client on core 0, nighd on any, both blocking, logs on the disk of /tmp"
 
 enum {
     NONE,
@@ -35,7 +35,7 @@ static const char *const names[LEVELS] = {"none", "async", "sync"};
 static const nigh_space_durability levels[LEVELS] = {
     NIGH_SPACE_DURABLE_NONE, NIGH_SPACE_DURABLE_ASYNC, NIGH_SPACE_DURABLE_SYNC};
 static const struct bench_node_options options = {
-    .memory = "64M", .core = 1, .spin_us = 2000, .spaces = "512M", .has_logs = true};
+    .memory = "64M", .core = -1, .spin_us = 0, .spaces = "512M", .has_logs = true};
 
 static struct bench_node node;
 static nigh_client *client;

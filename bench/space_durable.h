@@ -7,7 +7,7 @@
 #ifndef BENCH_SPACE_DURABLE_H
 #define BENCH_SPACE_DURABLE_H
 
-/* A nighd of its own on core 1, whose logs lie in /tmp. Writes its rows. */
+/* A nighd of its own, whose logs lie in /tmp. Writes its rows. */
 void durable_measure(int rounds);
 
 #endif

@@ -132,7 +132,7 @@ def test_rows_of_the_benchmark_are_whole():
         assert percent - 2 < found < percent + 2, (percent, found)
     for name in ("read miss, clean", "write miss, clean, and fence", "read miss, dirty at a third node, blocking",
                  "lock held here last, taken and given back", "lock held here last, that another node asks for",
-                 "lock that another node held last, taken and given back", "read of 64 KiB of which nothing is here",
+                 "lock that another node held last, taken and given back, blocking", "read of 64 KiB of which nothing is here",
                  "applied writes, 8 B"):
         assert rows[name]["median"] > 0, rows[name]
     cells = [name for name in rows if name.startswith("GAM, ") and " nodes, " in name and name.endswith(" %")]
