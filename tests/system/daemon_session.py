@@ -184,7 +184,7 @@ def test_extents_go_only_to_who_may_have_them():
     for bad in (4096, 0xFFFFFFFF):
         assert session.extent(bad, 0)[0] == "NIGH_INVALID"
     reader = Session(node.path, hello(flags=raw.READ_ONLY))
-    assert reader.welcome.rights == 0
+    assert reader.welcome.rights == raw.READS
     assert reader.extent(number, 1)[0] == "NIGH_DENIED"
     assert reader.extent(number, 0)[0] == "NIGH_OK"
     reader.close()
@@ -648,7 +648,7 @@ def test_pools_let_in_whom_their_mode_lets_in():
             assert Session(node.path, hello(pool=b"shared")).welcome.rights == raw.WRITES
 
         def member():
-            assert Session(node.path, hello(pool=b"shared")).welcome.rights == 0
+            assert Session(node.path, hello(pool=b"shared")).welcome.rights == raw.READS
 
         def stranger():
             expect_refused(node, hello(pool=b"shared"), "NIGH_DENIED", "shared", "0640")
