@@ -333,7 +333,7 @@ def test_modes_of_pools(node):
 def test_who_may_only_read_cannot_write_through_the_protocol(node):
     def attempt():
         session = Session(node.path, hello(pool=b"shared"))
-        assert session.welcome.rights == 0
+        assert session.welcome.rights == raw.READS
         for operation in (raw.OP_LEASE, raw.OP_CREATE, raw.OP_SEAL, OP_RESERVE):
             answer = session.call(operation, argument=1 << 18, data_size=100, oid=b"x" * 20)[1]
             assert answer != "NIGH_OK", operation
