@@ -39,11 +39,11 @@
  *
  *   any call          NIGH_INVALID: NULL where something has to be, a struct_size that is not set;
  *                     NIGH_FORKED: a child of fork; NIGH_EXPELLED: the node ended the session;
- *                     NIGH_NODE_LOST; NIGH_NO_RESOURCES
+ *                     NIGH_NODE_LOST; NIGH_CLOSED; NIGH_NO_RESOURCES
  *   by a name; lists  NIGH_DENIED: the client was opened read-only; NIGH_UNSUPPORTED: the node
  *                     serves no spaces; NIGH_TIMEOUT
  *   by a handle       NIGH_DENIED: it was not opened for that; NIGH_LIMIT: too many threads;
- *                     NIGH_CLOSED; NIGH_TIMEOUT
+ *                     NIGH_TIMEOUT
  *   by a handle, where the node is asked, and what a flush tells of writes and unlocks
  *                     NIGH_BUSY: too much waits there; NIGH_DISK: the node's log has failed, and it
  *                     leaves the space: what was asked for may be done or not; NIGH_LOCK_LOST: the
@@ -108,9 +108,10 @@ typedef struct nigh_space_spec {
  * there may be; NIGH_OUT_OF_MEMORY: a node has not so much left of its --space-memory;
  * NIGH_PEER_LOST: a node that serves spaces cannot be reached, or went meanwhile: then, and with
  * NIGH_BUSY and NIGH_TIMEOUT, it may have been created or not; NIGH_OVERLOADED: 16 are being
- * created or deleted at this node already; NIGH_NO_QUORUM: this node is cut off, or was not taken
- * in yet; NIGH_UNSUPPORTED: the node is older than this libnigh, or a node serves none, or has no
- * log for one that is durable; NIGH_DISK: it cannot be written.
+ * created or deleted at this node already; NIGH_NOT_FOUND: it was deleted meanwhile;
+ * NIGH_NO_QUORUM: this node is cut off, or was not taken in yet; NIGH_UNSUPPORTED: the node is
+ * older than this libnigh, or a node serves none, or has no log for one that is durable; NIGH_DISK:
+ * it cannot be written.
  */
 NIGH_API nigh_status nigh_space_create(nigh_client *client, const nigh_space_spec *spec,
                                        uint64_t timeout_us, nigh_space **space);
