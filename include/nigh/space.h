@@ -21,15 +21,33 @@
  * (NIGH_LIMIT). A thread that ends leaves its writes to be carried out, and lets go of what it
  * holds.
  *
- * Failure. A space lies in memory. With a node's death go the blocks of its home, and what it alone
- * had of others': these are lost, and what is done with them ends with NIGH_PEER_LOST, never with
- * older bytes. Handles go with the client's connection to its node: what waits then ends with
- * NIGH_NODE_LOST, and so does all that is done with them until there is a node again that kept the
- * session; then NIGH_CLOSED: the space is opened anew. Writes that were not carried out are gone.
- * So it is, with NIGH_CLOSED, where the others took the node for dead, and it comes back.
+ * Failure. Unless it is durable a space lies in memory: with a node's death go the blocks of its
+ * home, and what it alone had of others': these are lost, and what is done with them ends with
+ * NIGH_PEER_LOST, never with older bytes. Where it is durable they are away until the node is there
+ * again on its log: NIGH_PEER_LOST of blocks of its home, NIGH_BUSY of others. Handles go with the
+ * client's connection to its node: what waits then ends with NIGH_NODE_LOST, and so does all that
+ * is done with them until there is a node again that kept the session; then NIGH_CLOSED: the space
+ * is opened anew. Writes that were not carried out are gone. So it is, with NIGH_CLOSED, where the
+ * others took the node for dead, and it comes back.
  *
  * Timeouts are in microseconds; NIGH_FOREVER. With 0 what is here is read, and what there is room
- * for is written; all that has to wait ends with NIGH_TIMEOUT.
+ * for is written; all that has to wait ends with NIGH_TIMEOUT. While the node has no lease (it is
+ * cut off from most others, or was not taken in yet) all that asks it waits, and so do reads of
+ * what it has.
+ *
+ * What is not said at each call:
+ *
+ *   any call          NIGH_INVALID: NULL where something has to be, a struct_size that is not set;
+ *                     NIGH_FORKED: a child of fork; NIGH_EXPELLED: the node ended the session;
+ *                     NIGH_NODE_LOST; NIGH_CLOSED; NIGH_NO_RESOURCES
+ *   by a name; lists  NIGH_DENIED: the client was opened read-only; NIGH_UNSUPPORTED: the node
+ *                     serves no spaces; NIGH_TIMEOUT
+ *   by a handle       NIGH_DENIED: it was not opened for that; NIGH_LIMIT: too many threads;
+ *                     NIGH_TIMEOUT
+ *   by a handle, where the node is asked, and what a flush tells of writes and unlocks
+ *                     NIGH_BUSY: too much waits there; NIGH_DISK: the node's log has failed, and it
+ *                     leaves the space: what was asked for may be done or not; NIGH_LOCK_LOST: the
+ *                     thread's lock of that block is lost, as its home went on without this node
  */
 #ifndef NIGH_SPACE_H
 #define NIGH_SPACE_H
@@ -88,16 +106,21 @@ typedef struct nigh_space_spec {
  * serves spaces (nighd --space-memory) takes part in it: has a home of that size, and a cache.
  * NIGH_EXISTS; NIGH_INVALID: a name or size that cannot be; NIGH_LIMIT: there are as many spaces as
  * there may be; NIGH_OUT_OF_MEMORY: a node has not so much left of its --space-memory;
- * NIGH_PEER_LOST: a node that serves spaces cannot be reached; NIGH_BUSY, NIGH_TIMEOUT: it may have
- * been created or not; NIGH_NO_QUORUM; NIGH_DENIED: the client was opened read-only;
- * NIGH_UNSUPPORTED: the node is older than this libnigh, or a node serves none, or has no log for
- * one that is durable; NIGH_DISK: it cannot be written.
+ * NIGH_PEER_LOST: a node that serves spaces cannot be reached, or went meanwhile: then, and with
+ * NIGH_BUSY and NIGH_TIMEOUT, it may have been created or not; NIGH_OVERLOADED: 16 are being
+ * created or deleted at this node already; NIGH_NOT_FOUND: it was deleted meanwhile;
+ * NIGH_NO_QUORUM: this node is cut off, or was not taken in yet; NIGH_UNSUPPORTED: the node is
+ * older than this libnigh, or a node serves none, or has no log for one that is durable; NIGH_DISK:
+ * it cannot be written.
  */
 NIGH_API nigh_status nigh_space_create(nigh_client *client, const nigh_space_spec *spec,
                                        uint64_t timeout_us, nigh_space **space);
 
 /* Opens one that is there. NIGH_NOT_FOUND; NIGH_DENIED: the client's uid has not all of these
- * rights; else as above. */
+ * rights; NIGH_TIMEOUT: it is not ready; NIGH_PEER_LOST, NIGH_NO_QUORUM: as above;
+ * NIGH_OVERLOADED: 16 wait for that at this node already; NIGH_LIMIT: the client has too many open,
+ * of which some were deleted. Where this node takes no part in it, why: NIGH_OUT_OF_MEMORY,
+ * NIGH_UNSUPPORTED, NIGH_DISK as above; NIGH_CORRUPT, NIGH_VERSION: its log cannot be used. */
 NIGH_API nigh_status nigh_space_open(nigh_client *client, const char *name, uint32_t access,
                                      uint64_t timeout_us, nigh_space **space);
 
@@ -111,7 +134,8 @@ NIGH_API nigh_status nigh_space_open(nigh_client *client, const char *name, uint
 NIGH_API void nigh_space_close(nigh_space *space);
 
 /* The space is no more: what is done with it anywhere ends with NIGH_NOT_FOUND. For its owner, and
- * root (NIGH_DENIED). NIGH_NOT_FOUND; else as nigh_space_create. */
+ * root (NIGH_DENIED). NIGH_NOT_FOUND; NIGH_BUSY: it is being created, or deleted; else as
+ * nigh_space_create. */
 NIGH_API nigh_status nigh_space_delete(nigh_client *client, const char *name, uint64_t timeout_us);
 
 typedef struct nigh_space_info {
@@ -157,8 +181,8 @@ NIGH_API nigh_status nigh_space_count(nigh_client *client, const char *name, uin
 
 /*
  * The spaces to which the client's user has any right, whose names are behind `after` (NULL: all),
- * in the order of the names' bytes, as many as there is room for. The caller sets struct_size of
- * the first; all are of that size. *more: 1: there are others behind the last one.
+ * in the order of the names' bytes, as many as there is room for, 63 at most. The caller sets
+ * struct_size of the first; all are of that size. *more: 1: there are others behind the last one.
  */
 NIGH_API nigh_status nigh_space_list(nigh_client *client, const char *after, nigh_space_info *infos,
                                      size_t capacity, uint64_t timeout_us, size_t *count,
@@ -172,9 +196,11 @@ NIGH_API uint32_t nigh_space_block_size(const nigh_space *space);
 /*
  * Allocates `size` bytes (not 0), all zero, at the begin of a block: whole blocks of one home,
  * that of the address `near`, which need not be allocated (NIGH_SPACE_ON), or of the client's own
- * node (near: 0). NIGH_OUT_OF_MEMORY: there is no such row of free blocks; NIGH_PEER_LOST: the node
- * of `near` is not there, or takes no part; NIGH_DENIED: the handle is not one to write;
- * NIGH_TIMEOUT: what may have been allocated after that is freed again.
+ * node (near: 0). NIGH_OUT_OF_MEMORY: there is no such row of free blocks; NIGH_INVALID: no bytes,
+ * or a rank above 63; NIGH_PEER_LOST: the node of `near` is not there, or takes no part, or went
+ * meanwhile: then what it gave may stay allocated; NIGH_BUSY: the home has 256 mallocs and frees
+ * under way, or, where it is another node, 16 of this one; NIGH_TIMEOUT: what may have been
+ * allocated after that is freed again.
  */
 NIGH_API nigh_status nigh_space_alloc(nigh_space *space, uint64_t size, nigh_space_address near,
                                       uint64_t timeout_us, nigh_space_address *address);
@@ -190,7 +216,8 @@ NIGH_API nigh_status nigh_space_alloc_aligned(nigh_space *space, uint64_t size, 
                                               nigh_space_address near, uint64_t timeout_us,
                                               nigh_space_address *address);
 
-/* The same of count things of `size` bytes each. */
+/* The same of count things of `size` bytes each. More than a number of bytes may be:
+ * NIGH_OUT_OF_MEMORY. */
 NIGH_API nigh_status nigh_space_calloc(nigh_space *space, uint64_t count, uint64_t size,
                                        nigh_space_address near, uint64_t timeout_us,
                                        nigh_space_address *address);
@@ -199,15 +226,22 @@ NIGH_API nigh_status nigh_space_calloc(nigh_space *space, uint64_t count, uint64
  * Allocates `size` bytes near what is at *address, at a block's begin, of which the first old_size
  * are copied there, frees that, and says where it is now. *address 0: allocates; size 0: frees. It
  * flushes, and fails with what that says. What others write to it meanwhile may be lost. If it
- * fails *address is as it was, and what is there, too. Where the time is up after the bytes were
- * copied it has not failed, and what was there may be freed or not.
+ * fails *address is as it was, and what is there, too; but with NIGH_NODE_LOST, NIGH_CLOSED or
+ * NIGH_DISK that may be freed, and what was allocated may stay. Where the time is up, or the old
+ * home goes, after the bytes were copied, it has not failed, and what was there may be freed or
+ * not.
  */
 NIGH_API nigh_status nigh_space_realloc(nigh_space *space, uint64_t old_size, uint64_t size,
                                         uint64_t timeout_us, nigh_space_address *address);
 
-/* Frees what nigh_space_alloc gave, whole. From then on nobody reads it: NIGH_NOT_FOUND.
- * NIGH_INVALID: it gave no such address, or it is free; NIGH_PEER_LOST, NIGH_TIMEOUT: it may be
- * freed or not. Address 0 is allowed. */
+/*
+ * Frees what nigh_space_alloc gave, whole. From then on nobody reads it: NIGH_NOT_FOUND. Who has
+ * locked a block of it is waited for; a thread unlocks its own before, as nobody else does while it
+ * waits. NIGH_INVALID: it gave no such address, or it is free, or the thread has locked its first
+ * block; NIGH_NOT_FOUND: the space was deleted; NIGH_BUSY: as nigh_space_alloc; NIGH_PEER_LOST,
+ * NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_CLOSED, NIGH_DISK: it may be freed or not, or some blocks of
+ * it. Address 0 is allowed.
+ */
 NIGH_API nigh_status nigh_space_free(nigh_space *space, nigh_space_address address,
                                      uint64_t timeout_us);
 
@@ -216,19 +250,19 @@ NIGH_API nigh_status nigh_space_free(nigh_space *space, nigh_space_address addre
 /*
  * Reads bytes: each block of them as of one moment since the call. What the node has at hand is
  * read where it lies, and nobody is asked. NIGH_NOT_FOUND: nothing is allocated there, or the space
- * was deleted; NIGH_PEER_LOST: it was lost with a node, or its home cannot be reached; NIGH_BUSY:
- * the only node that has it is away, and may come back with it; NIGH_DENIED: the handle is not one
- * to read; NIGH_LIMIT: the node's cache has no place for it, which takes one of few blocks and
- * nodes that are gone; NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_CLOSED. If it fails `bytes` may be
- * anything.
+ * was deleted; NIGH_INVALID: nothing can be there; NIGH_PEER_LOST: it was lost with a node, or its
+ * home cannot be reached; NIGH_BUSY: the only node that has it is away, and may come back with it,
+ * or too much waits; NIGH_LIMIT: the node's cache has no place for it, which takes one of few
+ * blocks and nodes that are gone; NIGH_TIMEOUT. If it fails `bytes` may be anything.
  */
 NIGH_API nigh_status nigh_space_read(nigh_space *space, nigh_space_address address, void *bytes,
                                      uint64_t size, uint64_t timeout_us);
 
 /*
  * Writes bytes: into the thread's store buffer of 32 KiB, or waits until there is room (the
- * timeout; then some of the bytes may be written, and others not). That a write has failed later is
- * told by nigh_space_flush, as no other call.
+ * timeout; then some of the bytes may be written, and others not). NIGH_INVALID: at address 0, or
+ * behind all addresses. That a write has failed later is told by nigh_space_flush, as no other
+ * call.
  */
 NIGH_API nigh_status nigh_space_write(nigh_space *space, nigh_space_address address,
                                       const void *bytes, uint64_t size, uint64_t timeout_us);
@@ -263,7 +297,9 @@ NIGH_API nigh_status nigh_space_fence(nigh_space *space, uint64_t timeout_us);
 
 /*
  * The same, and says what failed: the status of the last of the thread's writes and unlocks that
- * did since the last flush, whose address is in *failed (which may be NULL).
+ * did since the last flush, whose address is in *failed (which may be NULL): as of a read;
+ * NIGH_INVALID also of a block that it had locked to read; NIGH_CLOSED: its handle was closed.
+ * NIGH_DISK: it has not become durable.
  */
 NIGH_API nigh_status nigh_space_flush(nigh_space *space, uint64_t timeout_us,
                                       nigh_space_address *failed);
@@ -271,8 +307,8 @@ NIGH_API nigh_status nigh_space_flush(nigh_space *space, uint64_t timeout_us,
 /* ---- words ---------------------------------------------------------------- */
 
 /* A word of 8 bytes, aligned (NIGH_INVALID), changed at once, by a handle to read and write; *old
- * (which may be NULL): what was there. NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_PEER_LOST, NIGH_CLOSED:
- * it may have been changed or not. */
+ * (which may be NULL): what was there. NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_PEER_LOST, NIGH_CLOSED,
+ * NIGH_DISK: it may have been changed or not; else as nigh_space_read. */
 NIGH_API nigh_status nigh_space_fetch_add(nigh_space *space, nigh_space_address address,
                                           uint64_t add, uint64_t timeout_us, uint64_t *old);
 NIGH_API nigh_status nigh_space_exchange(nigh_space *space, nigh_space_address address,
@@ -282,15 +318,16 @@ NIGH_API nigh_status nigh_space_compare_swap(nigh_space *space, nigh_space_addre
                                              uint64_t expected, uint64_t value, uint64_t timeout_us,
                                              uint64_t *old);
 
-/* Puts a word that others see behind all that the thread wrote before: a store fence, and a write.
- * Gets one: who sees what was put sees all that was written before it. */
+/* Puts a word that others see behind all that the thread wrote before: a store fence, and a write,
+ * each of which may wait for room for as long as the timeout. Gets one: who sees what was put sees
+ * all that was written before it. */
 NIGH_API nigh_status nigh_space_put(nigh_space *space, nigh_space_address address, uint64_t value,
                                     uint64_t timeout_us);
 NIGH_API nigh_status nigh_space_get(nigh_space *space, nigh_space_address address,
                                     uint64_t timeout_us, uint64_t *value);
 
 /* The same of a value of `size` bytes, anywhere in one block (NIGH_INVALID): who gets has all bytes
- * of one put, or of another, and never some of each. */
+ * of one put, or of another, and never some of each. The timeout is of all of it. */
 NIGH_API nigh_status nigh_space_put_bytes(nigh_space *space, nigh_space_address address,
                                           const void *bytes, uint64_t size, uint64_t timeout_us);
 NIGH_API nigh_status nigh_space_get_bytes(nigh_space *space, nigh_space_address address,
@@ -306,13 +343,14 @@ NIGH_API nigh_status nigh_space_get_bytes(nigh_space *space, nigh_space_address 
  * after the other, from the lowest address on, so that two who lock ranges do not wait for each
  * other; who holds one while it asks for another has to see to that itself. Of a call that fails
  * none is locked.
- * NIGH_INVALID: the thread holds one of the blocks already; NIGH_LIMIT: it would hold more than 64,
- * or the node's clients hold 13 whose copies would be in one set of its cache (of 15), which takes
- * a cache of few blocks or very many locks, or 16384 of a space that is durable; NIGH_TIMEOUT; else
- * as nigh_space_read. A lock has no end of its own; it goes with its client.
+ * NIGH_INVALID: the thread holds one of the blocks already, or the range has no bytes; NIGH_LIMIT:
+ * it would hold more than 64, or the node's clients hold 13 whose copies would be in one set of its
+ * cache (of 15), which takes a cache of few blocks or very many locks, or 16384 of a space that is
+ * durable; NIGH_TIMEOUT; else as nigh_space_read. A lock has no end of its own; it goes with its
+ * client.
  *
- * A thread that locks a block again, which nobody else has wanted since it last unlocked it, asks
- * nobody: as long as it has nothing written that is not carried out.
+ * A thread that locks a block again and again, which nobody else has wanted since it last unlocked
+ * it, asks nobody: as long as it has nothing written that is not carried out.
  */
 NIGH_API nigh_status nigh_space_lock_read(nigh_space *space, nigh_space_address address,
                                           uint64_t length, uint64_t timeout_us);
@@ -322,7 +360,8 @@ NIGH_API nigh_status nigh_space_lock_write(nigh_space *space, nigh_space_address
 /*
  * The same; NIGH_BUSY: another has one of them, of whatever node: told as soon as that is known,
  * and at the latest when the time is up. Who has just unlocked one has it until that is carried
- * out: behind a fence it is.
+ * out: behind a fence it is. With a timeout of 0 nobody is asked: NIGH_TIMEOUT, but for what the
+ * thread has kept.
  */
 NIGH_API nigh_status nigh_space_try_lock_read(nigh_space *space, nigh_space_address address,
                                               uint64_t length, uint64_t timeout_us);
