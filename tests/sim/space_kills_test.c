@@ -4,7 +4,7 @@
  * operation of its disk, and each message that leaves it or comes to it. A seed is run once to
  * count them, and then once for each, up to there: the node is killed, its disk loses, tears and
  * reorders what was not synced, it is there again on that, and the seed goes on to its end; all
- * that is looked at in any of these worlds is (docs/spaces.md, "The log").
+ * that is looked at in any of these worlds is (docs/spaces.md, "What of that is shown").
  *
  * NIGH_BUDGET_SECONDS: other seeds follow for so long, from NIGH_SEED on. NIGH_SIM_SEEDS, if it is
  * small, as where there is a sanitizer: of those that are always run only some boundaries.
