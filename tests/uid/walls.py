@@ -319,7 +319,7 @@ def test_modes_of_pools(node):
         answers = {}
         for pool in table:
             answer = greet(node.path, hello(pool=pool.encode()))[1]
-            answers[pool] = ("w" if answer.rights else "r") if answer.status == "NIGH_OK" else "."
+            answers[pool] = ("w" if answer.rights == raw.WRITES else "r") if answer.status == "NIGH_OK" else "."
             assert answer.status in ("NIGH_OK", "NIGH_DENIED")
         return answers
 
