@@ -243,6 +243,7 @@ nigh_status nigh_space_write(nigh_space *space, nigh_space_address address, cons
 nigh_status nigh_space_put(nigh_space *space, nigh_space_address address, uint64_t value,
                            uint64_t timeout_us)
 {
+    struct client_op until = {.deadline_us = op_deadline_us(timeout_us)};
     nigh_status status;
 
     if (space != NULL && (address == 0 || address % 8 != 0)) {
@@ -250,8 +251,9 @@ nigh_status nigh_space_put(nigh_space *space, nigh_space_address address, uint64
                          "nigh_space_put: a word lies at a multiple of 8, and none at 0");
     }
     status = nigh_space_store_fence(space, timeout_us);
-    return status == NIGH_OK ? nigh_space_write(space, address, &value, sizeof(value), timeout_us)
-                             : status;
+    return status == NIGH_OK
+               ? nigh_space_write(space, address, &value, sizeof(value), op_remaining_us(&until))
+               : status;
 }
 
 nigh_status nigh_space_put_bytes(nigh_space *space, nigh_space_address address, const void *bytes,
