@@ -332,8 +332,7 @@ static PyObject *client_get(PyObject *self, PyObject *arguments, PyObject *names
     return made;
 }
 
-/* A view of each, or None where there is none by then. */
-static PyObject *views_of(struct client_object *object, const nigh_id *ids, nigh_view *views,
+PyObject *views_of(struct client_object *object, const nigh_id *ids, nigh_view *views,
                           Py_ssize_t count)
 {
     PyObject *list = PyList_New(count);
@@ -396,6 +395,30 @@ static PyObject *client_get_many(PyObject *self, PyObject *arguments, PyObject *
     PyMem_Free(views);
     PyMem_Free(ids);
     return list;
+}
+
+static PyObject *client_get_start(PyObject *self, PyObject *arguments, PyObject *names)
+{
+    static char *keywords[] = {"ids", "timeout", "no_copy", NULL};
+    struct client_object *object = (struct client_object *)self;
+    PyObject *sequence, *timeout = Py_None, *made;
+    uint64_t timeout_us;
+    Py_ssize_t count;
+    nigh_id *ids;
+    int no_copy = 0;
+
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O|Op", keywords, &sequence, &timeout,
+                                     &no_copy) ||
+        !convert_timeout(timeout, &timeout_us) || (ids = ids_of(sequence, &count)) == NULL) {
+        return NULL;
+    }
+    if (client_use(object) == NULL) {
+        PyMem_Free(ids);
+        return NULL;
+    }
+    made = pending_get(object, ids, count, timeout_us, no_copy ? NIGH_GET_NO_COPY : 0);
+    unuse(object);
+    return made;
 }
 
 static PyObject *client_contains(PyObject *self, PyObject *from)
@@ -689,6 +712,7 @@ static PyMethodDef methods[] = {
     METHOD(get, METH_VARARGS | METH_KEYWORDS, "A view of an object, waiting for it."),
     METHOD(get_many, METH_VARARGS | METH_KEYWORDS,
            "A view of each object; None where there is none in time."),
+    METHOD(get_start, METH_VARARGS | METH_KEYWORDS, "get_many, without waiting for it."),
     METHOD(contains, METH_O, "Whether a sealed object of that id is on this node."),
     METHOD(delete, METH_O, "Deletes an object, on every node."),
     METHOD(pin, METH_O, "Keeps an object from eviction until unpin."),

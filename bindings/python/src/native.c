@@ -45,7 +45,8 @@ PyMODINIT_FUNC PyInit__native(void)
     if (module == NULL || errors_init(module) != 0 ||
         add_type(module, &client_spec, &state.client_type) != 0 ||
         add_type(module, &view_spec, &state.view_type) != 0 ||
-        add_type(module, &writer_spec, &state.writer_type) != 0 || add_flags(module) != 0) {
+        add_type(module, &writer_spec, &state.writer_type) != 0 ||
+        add_type(module, &pending_spec, &state.pending_type) != 0 || add_flags(module) != 0) {
         Py_XDECREF(module);
         return NULL;
     }

@@ -62,6 +62,18 @@ PyObject *view_new(struct client_object *client, const nigh_id *id, nigh_view *v
 /* A writer that was created, likewise. */
 PyObject *writer_new(struct client_object *client, nigh_writer *writer);
 
+/* Of a get of many: a view of each, or None where there is none by then. They are the list's. */
+PyObject *views_of(struct client_object *client, const nigh_id *ids, nigh_view *views,
+                   Py_ssize_t count);
+
+/* ---- gets that go on: pending.c ------------------------------------------- */
+
+extern PyType_Spec pending_spec;
+
+/* `ids` is its own from here on (PyMem_Free). The caller has a use of the client. */
+PyObject *pending_get(struct client_object *client, nigh_id *ids, Py_ssize_t count,
+                      uint64_t timeout_us, uint32_t flags);
+
 /* ---- ids and times: convert.c --------------------------------------------- */
 
 /* `bytes` of 20, or a name. False: raised. */
@@ -71,7 +83,7 @@ PyObject *convert_from_id(const nigh_id *id);
 bool convert_timeout(PyObject *from, uint64_t *timeout_us);
 
 struct native_state {
-    PyObject *client_type, *view_type, *writer_type;
+    PyObject *client_type, *view_type, *writer_type, *pending_type;
 };
 
 extern struct PyModuleDef native_module;
