@@ -898,7 +898,7 @@ static void in_every_order_one_has_it_and_nobody_waits(void **state)
         } while (next_order(order));
         end();
     }
-    print_message("%u orders; by the word %u times, by a record %u\n", orders, run.by_word,
+    print_message("# %u orders; by the word %u times, by a record %u\n", orders, run.by_word,
                   run.by_record);
     assert_true(run.by_word > orders && run.by_record > orders / 8);
 }
