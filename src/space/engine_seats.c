@@ -100,7 +100,7 @@ static bool is_as_logged(const struct space_engine *engine, uint8_t number)
     const struct engine_log *log = &engine->log;
     uint64_t life = engine->seats[number].life;
 
-    return engine_has_log(engine) && life != 0 && life == log->lives[number] &&
+    return engine_has_log(engine) && life == log->lives[number] &&
            engine->since[number] == log->since[number];
 }
 

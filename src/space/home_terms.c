@@ -251,8 +251,8 @@ static bool is_away(const struct home_step *step)
            !space_set_has(step->home->members, last);
 }
 
-/* To read alone: were it to write before the home has the bytes, they were the last that any log
- * has but for its own, which may not have them yet. */
+/* To read alone: it may write once the home has the bytes, as until then others' are as good, and
+ * may be all that there are. */
 static void restore(struct home_step *step)
 {
     uint8_t leaver = step->work->leaver;
