@@ -123,6 +123,7 @@ struct world {
     uint8_t is_lossy;     /* a node lost its log */
     uint8_t since[NODES]; /* the term in which a node was started: nothing of an earlier one goes
                              there */
+    uint32_t opened[NODES]; /* struct space_home's `since` */
 };
 
 enum event_kind {
