@@ -1787,6 +1787,40 @@ static struct space_log_record appended(uint32_t number)
     return record;
 }
 
+/* What it passed on, and has again, its log has as its own before the home has the bytes, and gives
+ * it the right to write. */
+static void what_is_had_again_is_logged_before_its_bytes_leave(void **state)
+{
+    uint64_t block;
+
+    (void)state;
+    begin_with_log(7);
+    block = own();
+    run_all();
+    forward_of(block, (struct space_epoch){5, 1});
+    run_all();
+    assert_int_equal(count_said(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_OWN), 1);
+    space_engine_sent(engine, 1, 1);
+    sent = 0;
+    say_term(1, SPACE_TERM_TERM, 6, 7);
+    run_all();
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_CLAIM_LEFT), 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_TERM, SPACE_TERM_CLAIMED), 1);
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_CACHE,
+                               .event = SPACE_CACHE_RESTORE,
+                               .whom = SPACE_NOBODY,
+                               .term = 6,
+                               .address = block,
+                               .epoch = {6, 0}});
+    assert_true(is_shown(block));
+    assert_int_equal(appended(0).kind, SPACE_LOG_RENEWED);
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_BYTES), 0);
+    run_all();
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_BYTES), 1);
+    space_engine_sent(engine, 1, 1);
+    end_with_log();
+}
+
 static void claim_all(uint64_t members)
 {
     uint32_t term = last_term();
@@ -2120,6 +2154,7 @@ int main(void)
         cmocka_unit_test(who_waits_for_room_has_it),
         cmocka_unit_test(all_seats_atomics_are_one_event),
         cmocka_unit_test(who_asked_to_write_has_it_yet),
+        cmocka_unit_test(what_is_had_again_is_logged_before_its_bytes_leave),
         cmocka_unit_test(what_the_log_has_is_not_dropped),
         cmocka_unit_test(who_is_left_out_is_known_before_the_blocks),
         cmocka_unit_test(who_is_there_on_its_log_again_knows_what_it_had),
