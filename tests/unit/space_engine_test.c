@@ -1864,8 +1864,8 @@ static void who_is_left_out_is_known_before_the_blocks(void **state)
     end_with_log();
 }
 
-/* Who was met without its log, and is there on it again, has all that it had, unless a term was open
- * with it without: what it was given, and claims nothing of, it never took. */
+/* Who was met without its log, and is there on it again, has all that it had, unless a term was
+ * open with it without: what it was given, and claims nothing of, it never took. */
 static void who_is_there_on_its_log_again_knows_what_it_had(void **state)
 {
     (void)state;

@@ -588,11 +588,9 @@ static void who_was_given_a_copy_is_no_owner(void **state)
 /* A home that remembers that OWNER had it last, by that right, of bytes that are not here. */
 static struct block forgotten(void)
 {
-    return (struct block){.entry = {.state = SPACE_HOME_BARE},
-                          .work = {.asker = SPACE_NOBODY,
-                                   .owner = OWNER,
-                                   .owned = RIGHT,
-                                   .leaver = SPACE_NOBODY}};
+    return (struct block){
+        .entry = {.state = SPACE_HOME_BARE},
+        .work = {.asker = SPACE_NOBODY, .owner = OWNER, .owned = RIGHT, .leaver = SPACE_NOBODY}};
 }
 
 /* Of the home's term. What is said is in `out`. */
@@ -690,8 +688,7 @@ static void who_has_it_again_has_it_not_alone(void **state)
 
     (void)state;
     back.epoch.count = 0;
-    assert_int_equal(space_home_step(&home, &block.entry, &block.work, &back, &out),
-                     SPACE_REFUSED);
+    assert_int_equal(space_home_step(&home, &block.entry, &block.work, &back, &out), SPACE_REFUSED);
     assert_memory_equal(&block, &before, sizeof(block));
 }
 
