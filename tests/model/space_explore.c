@@ -601,10 +601,10 @@ static void links_break_and_nodes_crash_and_have_logs(void **state)
     with.caches = 2;
     with.breaks = 1;
     with.with = WITH_READS | WITH_WRITES | WITH_EVICTIONS | WITH_LANDINGS;
-    explore("2 nodes, 1 block, a link breaks, one crashes and has a log", &with, 1);
+    explore("2 nodes, 1 block, a link breaks, one crashes and has a log", &with, 1000000);
     with.breaks = 0;
     with.crashes = with.restarts = 2;
-    explore("2 nodes, 1 block, both crash and have logs", &with, 0);
+    explore_long("2 nodes, 1 block, both crash and have logs", &with, 1000000);
 }
 
 /* What is far from the beginning where more can happen. */
