@@ -624,6 +624,9 @@ static void what_is_lost_and_away_is_asked_for(void **state)
     with.logs = with.forgets = true;
     with.with = WITH_WRITES | WITH_ATOMICS | WITH_LANDINGS;
     explore("2 nodes that write, one crashes and has a log", &with, 1);
+    with.crashes = with.restarts = 2;
+    with.with = WITH_WRITES | WITH_LANDINGS;
+    explore("2 nodes that write, both crash and have logs", &with, 1);
 }
 
 static void two_clients_of_each_node(void **state)
