@@ -627,6 +627,9 @@ static void what_is_lost_and_away_is_asked_for(void **state)
     with.crashes = with.restarts = 2;
     with.with = WITH_WRITES | WITH_LANDINGS;
     explore("2 nodes that write, both crash and have logs", &with, 1);
+    with.crashes = with.restarts = 1;
+    with.with = WITH_WRITES | WITH_LOCKS | WITH_IDLE_LOCKS | WITH_LANDINGS;
+    explore("2 nodes that write and hold, one crashes and has a log", &with, 1);
 }
 
 static void two_clients_of_each_node(void **state)
