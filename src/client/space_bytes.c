@@ -188,12 +188,11 @@ static nigh_status write_piece(nigh_space *space, struct client_window *window, 
     return NIGH_OK;
 }
 
-/* Of no bytes: it is done. */
+/* Of no bytes: it is done. `deadline_us`: 0 as long as the clock was not asked. */
 static nigh_status write_all(nigh_space *space, struct client_window *window, uint64_t address,
                              const uint8_t *bytes, uint64_t size, uint64_t timeout_us,
-                             nigh_space_ticket *ticket)
+                             uint64_t deadline_us, nigh_space_ticket *ticket)
 {
-    uint64_t deadline_us = 0;
     nigh_status status = NIGH_OK;
 
     *ticket = (nigh_space_ticket){.first = 1, .last = 0, .buffer = window->serial};
@@ -227,7 +226,7 @@ nigh_status nigh_space_write_with(nigh_space *space, nigh_space_address address,
     if (unlikely(size > 0 && (address == 0 || bytes == NULL || size > UINT64_MAX - address))) {
         return space_check_range(space, address, bytes, size, "nigh_space_write");
     }
-    status = write_all(space, window, address, (const uint8_t *)bytes, size, timeout_us, &made);
+    status = write_all(space, window, address, (const uint8_t *)bytes, size, timeout_us, 0, &made);
     if (status == NIGH_OK && ticket != NULL) {
         *ticket = made;
     }
@@ -240,37 +239,45 @@ nigh_status nigh_space_write(nigh_space *space, nigh_space_address address, cons
     return nigh_space_write_with(space, address, bytes, size, timeout_us, NULL);
 }
 
+/* A store fence, and the write: one deadline, and no clock where nothing is under way. */
+static nigh_status put_behind(nigh_space *space, nigh_space_address address, const void *bytes,
+                              uint64_t size, uint64_t timeout_us, const char *call)
+{
+    struct client_window *window;
+    nigh_space_ticket made;
+    uint64_t deadline_us = 0;
+    nigh_status status = space_begin(space, NIGH_SPACE_WRITE, timeout_us, call, &window);
+
+    if (status == NIGH_OK && (address == 0 || bytes == NULL || size > UINT64_MAX - address)) {
+        return space_check_range(space, address, bytes, size, call);
+    }
+    if (status == NIGH_OK && !space_producer_is_empty(&window->producer)) {
+        deadline_us = op_deadline_us(timeout_us);
+        status = window_say(space, window, SPACE_RECORD_FENCE, 0, deadline_us);
+    }
+    return status == NIGH_OK ? write_all(space, window, address, (const uint8_t *)bytes, size,
+                                         timeout_us, deadline_us, &made)
+                             : status;
+}
+
 nigh_status nigh_space_put(nigh_space *space, nigh_space_address address, uint64_t value,
                            uint64_t timeout_us)
 {
-    struct client_op until = {.deadline_us = op_deadline_us(timeout_us)};
-    nigh_status status;
-
     if (space != NULL && (address == 0 || address % 8 != 0)) {
         return error_set(space->client, NIGH_INVALID,
                          "nigh_space_put: a word lies at a multiple of 8, and none at 0");
     }
-    status = nigh_space_store_fence(space, timeout_us);
-    return status == NIGH_OK
-               ? nigh_space_write(space, address, &value, sizeof(value), op_remaining_us(&until))
-               : status;
+    return put_behind(space, address, &value, sizeof(value), timeout_us, "nigh_space_put");
 }
 
 nigh_status nigh_space_put_bytes(nigh_space *space, nigh_space_address address, const void *bytes,
                                  uint64_t size, uint64_t timeout_us)
 {
-    struct client_op until = {.deadline_us = op_deadline_us(timeout_us)};
     nigh_status status =
         space == NULL ? NIGH_INVALID : check_whole(space, address, size, "nigh_space_put_bytes");
 
-    if (status == NIGH_OK && (address == 0 || bytes == NULL)) {
-        status = space_check_range(space, address, bytes, size, "nigh_space_put_bytes");
-    }
-    if (status == NIGH_OK) {
-        status = nigh_space_store_fence(space, timeout_us);
-    }
     return status == NIGH_OK
-               ? nigh_space_write(space, address, bytes, size, op_remaining_us(&until))
+               ? put_behind(space, address, bytes, size, timeout_us, "nigh_space_put_bytes")
                : status;
 }
 
