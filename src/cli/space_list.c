@@ -45,10 +45,10 @@ static const char *durability_name(nigh_space_durability durability)
     }
 }
 
-/* Of a hundred reads; of none: -1. */
+/* Of a hundred reads; there are some. */
 static double hit_rate(const nigh_space_counts *counts)
 {
-    return counts->reads == 0 ? -1 : 100 * (double)counts->hits / (double)counts->reads;
+    return 100 * (double)counts->hits / (double)counts->reads;
 }
 
 static void print_counts_json(struct json *json, const nigh_space_counts *counts)
