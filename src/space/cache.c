@@ -551,12 +551,13 @@ static enum space_result cache_get_back(struct step *step)
     return SPACE_DONE;
 }
 
+/* The home has these bytes, and may let others forget theirs, before anybody writes. */
 static enum space_result cache_restored(struct step *step)
 {
     step->line->epoch = (struct space_epoch){.term = step->cache->term};
     step->line->handed_to = 0;
-    become(step, SPACE_CACHE_DIRTY);
-    say_home(step, SPACE_HOME_GOT);
+    become(step, SPACE_CACHE_SHARED);
+    say_home(step, SPACE_HOME_BYTES);
     wake(step);
     return SPACE_DONE;
 }

@@ -32,7 +32,7 @@
     EVENT(RELEASE,          SPACE_THE_HOME, 0, "what you gave up is not needed any more")               \
     EVENT(REFUSE,           SPACE_THE_HOME, 0, "there is no such block, or it is away")                 \
     EVENT(ATOMIC_DONE,      SPACE_THE_HOME, 0, "your atomic is done; its result")                       \
-    EVENT(RESTORE,          SPACE_THE_HOME, 0, "what you gave up is yours again")                       \
+    EVENT(RESTORE,          SPACE_THE_HOME, 0, "read what you gave up again, and give me the bytes")    \
     EVENT(ADOPT,            SPACE_HERE,     0, "the home has begun a term")                             \
     EVENT(OPEN,             SPACE_HERE,     0, "the home has heard all, and serves")                    \
                                                                                                         \
@@ -67,7 +67,7 @@
     DO(refused,        TO(INVALID),                   "all that waits ends")                            \
     DO(atomic_done,    TO(INVALID),                   "the atomic ends; wakes")                         \
     DO(keep_away,      STAY,                          "it is kept; all that waits ends")                \
-    DO(restored,       TO(DIRTY),                     "GOT; wakes")                                     \
+    DO(restored,       TO(SHARED),                    "BYTES; wakes")                                   \
     DO(stay,           STAY,                          "nothing")                                        \
     DO(claim_shared,   TO(SHARED),                    "CLAIM_SHARED; nothing is owed any more")         \
     DO(claim_dirty,    STAY,                          "CLAIM_DIRTY; nothing is owed any more")          \

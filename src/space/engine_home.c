@@ -454,7 +454,7 @@ static bool may_come(const struct space_engine *engine, uint8_t seat, uint8_t ev
     }
     return engine->term.is_open ||
            (engine->is_opening && (event == SPACE_HOME_ACK || event == SPACE_HOME_BYTES ||
-                                   event == SPACE_HOME_GOT || event == SPACE_HOME_WRITE_BACK));
+                                   event == SPACE_HOME_WRITE_BACK));
 }
 
 void engine_home_message(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
@@ -640,8 +640,8 @@ static bool has_room_to_open(const struct space_engine *engine)
             engine->letters_used + SPACE_SEATS <= engine->config.letters / 2);
 }
 
-/* Who shares it was asked for the bytes, and tells them at once. Who has it alone, and is asked as
- * somebody here waits to read it, may hold it for long. */
+/* Who shares it, or has again what it gave up, was asked for the bytes, and tells them at once. Who
+ * has it alone, and is asked as somebody here waits to read it, may hold it for long. */
 static bool is_asked(const struct space_engine *engine, uint64_t number)
 {
     return engine->entries[number].state == SPACE_HOME_DEMOTING &&

@@ -93,6 +93,17 @@ static void hear_links(struct space_engine *engine, uint8_t seat, uint64_t links
     engine_try_open(engine);
 }
 
+/* It has the life that it had when a term was last open with it, and none has begun to open with
+ * another since: so it has all that it had, whoever was met in its place. */
+static bool is_as_logged(const struct space_engine *engine, uint8_t number)
+{
+    const struct engine_log *log = &engine->log;
+    uint64_t life = engine->seats[number].life;
+
+    return engine_has_log(engine) && life == log->lives[number] &&
+           engine->since[number] == log->since[number];
+}
+
 static void meet(struct space_engine *engine, uint8_t number, const struct space_wire *wire)
 {
     struct engine_seat *seat = &engine->seats[number];
@@ -109,6 +120,9 @@ static void meet(struct space_engine *engine, uint8_t number, const struct space
         /* What it had in a life before this one it does not know. */
         engine->term.home.anew |= space_bit(number);
         seat->life = wire->operands[0];
+        if (is_as_logged(engine, number)) {
+            engine->term.home.anew &= ~space_bit(number);
+        }
     }
     seat->known = wire->term;
     engine->was_known |= wire->term != 0 && engine->opened == 0;

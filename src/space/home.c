@@ -355,7 +355,6 @@ static bool is_state_valid(const struct space_entry *entry, const struct space_w
     case SPACE_HOME_CLEARING: return work->waits != 0 && work->waits == entry->seats;
     case SPACE_HOME_GRANTING:
         return work->waits != 0 && (entry->seats & ~space_bit(work->asker)) == work->waits;
-    case SPACE_HOME_RESTORING:
     case SPACE_HOME_RECALLING: return is_one(entry->seats) && work->waits == entry->seats;
     case SPACE_HOME_DEMOTING: return is_one(work->waits) && (work->waits & ~entry->seats) == 0;
     case SPACE_HOME_PASSING: return is_one(entry->seats) && work->waits == space_bit(work->asker);

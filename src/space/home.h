@@ -57,13 +57,14 @@ _Static_assert(sizeof(struct space_entry) == 16, "what a block costs at its home
  */
 struct space_work {
     uint64_t waits;   /* whose answer it waits for */
-    uint64_t leaving; /* SHARING: who is to be told RELEASE at its end */
+    uint64_t leaving; /* SHARING, DEMOTING: who is to be told RELEASE at its end */
     uint64_t left;    /* a new term: who claims to have given it up */
     uint32_t frame;   /* of who asked */
     uint8_t asker;    /* whom it is under way for: a seat, or SPACE_NOBODY; of a busy state */
     uint8_t ask;      /* enum space_home_event: what for */
-    /* BARE, and until it is known who has it: what the home remembers: who had it last, by which
-     * right, and whether the bytes here are those that it was given. SPACE_NOBODY: nothing. */
+    /* BARE, and until it is known who has it, or the bytes are here: what the home remembers: who
+     * had it last, by which right, and whether the bytes here are those that it was given.
+     * SPACE_NOBODY: nothing. */
     uint8_t owner;
     bool is_ours;
     struct space_epoch owned;
@@ -125,8 +126,7 @@ static inline bool space_entry_is_bare(const struct space_entry *entry)
     return entry->state == SPACE_HOME_DIRTY || entry->state == SPACE_HOME_RECALLING ||
            entry->state == SPACE_HOME_DEMOTING || entry->state == SPACE_HOME_SHARING ||
            entry->state == SPACE_HOME_PASSING || entry->state == SPACE_HOME_BARE ||
-           entry->state == SPACE_HOME_CLAIMED || entry->state == SPACE_HOME_RESTORING ||
-           entry->state == SPACE_HOME_AWAY;
+           entry->state == SPACE_HOME_CLAIMED || entry->state == SPACE_HOME_AWAY;
 }
 
 bool space_entry_is_valid(const struct space_home *home, const struct space_entry *entry,

@@ -108,9 +108,11 @@ enum space_result home_granted_left(struct home_step *step)
     return acked_left(step);
 }
 
+/* Not from who was asked in a new term, and reads it alone: others wait for these bytes, too. */
 enum space_result home_recalled(struct home_step *step)
 {
-    if (!is_awaited(step) || step->entry->seats != space_bit(step->event->seat)) {
+    if (!is_awaited(step) || step->entry->seats != space_bit(step->event->seat) ||
+        step->work->asker == SPACE_NOBODY) {
         return SPACE_REFUSED;
     }
     release(step, step->event->seat);

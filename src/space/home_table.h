@@ -78,13 +78,12 @@
     DO(free_away,     TO(FREED),                        "done; RELEASE to who gave it up")              \
     DO(away,          STAY,                             "it is not to be had now")                      \
     DO(claimed_gone,  STAY,                             "RELEASE")                                      \
-    DO(restored,      TO(DIRTY),                        "who waits is next")                            \
     DO(claimed_shared, STAY,                            "noted")                                        \
     DO(claimed_dirty, TO(CLAIMED),                      "noted")                                        \
     DO(claimed_left,  STAY,                             "noted")                                        \
     DO(rebuilt,       TO(UNSHARED) | TO(SHARED), "RELEASE to who gave it up; then who waits is next") \
     DO(rebuilt_owned, TO(DIRTY),                 "RELEASE to who gave it up; then who waits is next") \
-    DO(rebuilt_bare,  TO(DEMOTING) | TO(RESTORING) | TO(UNSHARED) | TO(AWAY) | TO(LOST), "FETCH_SHARED to one who shares it; or RESTORE to who had it last, and gave it up; or it is here, as that one never took it; or it is away, or lost; RELEASE to others who gave it up") \
+    DO(rebuilt_bare,  TO(DEMOTING) | TO(UNSHARED) | TO(AWAY) | TO(LOST), "FETCH_SHARED to one who shares it; or RESTORE to who had it last, and gave it up; or RELEASE to others who gave it up, and it is here, as who had it last never took it; or away, or lost") \
                                                                                                         \
 /*                                            READ       WRITE       LOCK_READ  LOCK_WRITE  UNLOCK  FREE       ALLOC  YIELD  ASK_READ      ASK_WRITE      ASK_ATOMIC ACK    BYTES         GOT         EVICT        WRITE_BACK   CLAIM_SHARED    CLAIM_DIRTY    CLAIM_LEFT    REBUILD          REBUILT */ \
     STATE(UNSHARED,   "the bytes are here",   read_here, write_here, lock_read, lock_write, unlock, free_here, no,    yield, share,        own,           perform,   no,    no,           no,         no,          no,          no,             no,            no,           rebuild,         no)            \
@@ -101,8 +100,7 @@
     STATE(PASSING,    "to DIRTY: the owner gives it to another", wait, wait, wait, wait,    no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   no,    no,           passed,     no,          passed_back, no,             no,            no,           rebuild_bare,    no)            \
     STATE(REBUILDING, "a new term: the bytes here are good", wait, wait, wait,  wait,       unlock, wait,      no,    no,    no,           no,            no,        no,    no,           no,         no,          no,          claimed_shared, no,            claimed_left,           rebuild,         rebuilt)       \
     STATE(BARE,       "a new term: they are not", wait,  wait,       wait,      wait,       no,     wait,      no,    no,    no,           no,            no,        no,    no,           no,         no,          no,          claimed_shared, claimed_dirty, claimed_left, rebuild_bare,    rebuilt_bare)  \
-    STATE(CLAIMED,    "a new term: one node has it", wait, wait,     wait,      wait,       no,     wait,      no,    no,    no,           no,            no,        no,    no,           no,         no,          no,          no,             no,            claimed_left, rebuild_bare,    rebuilt_owned) \
-    STATE(RESTORING,  "to DIRTY: who gave it up gets it back", wait, wait, wait, wait,      no,     wait,      no,    no,    queue_ask,      queue_ask,       queue_ask,   no,    no,           restored,   no,          no,          no,             no,            no,           rebuild_bare,    no)
+    STATE(CLAIMED,    "a new term: one node has it", wait, wait,     wait,      wait,       no,     wait,      no,    no,    no,           no,            no,        no,    no,           no,         no,          no,          no,             no,            claimed_left, rebuild_bare,    rebuilt_owned)
 /* clang-format on */
 
 #endif

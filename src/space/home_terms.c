@@ -30,7 +30,7 @@ static bool is_remembered(const struct home_step *step)
 {
     uint8_t state = step->entry->state;
 
-    return state == SPACE_HOME_BARE || state == SPACE_HOME_AWAY || state == SPACE_HOME_RESTORING ||
+    return state == SPACE_HOME_BARE || state == SPACE_HOME_AWAY ||
            (state == SPACE_HOME_DEMOTING && step->work->asker == SPACE_NOBODY);
 }
 
@@ -180,24 +180,24 @@ enum space_result home_rebuilt_owned(struct home_step *step)
 }
 
 /*
- * Those who read it go on; one of them tells the home the bytes. Until they are here others who
- * have them keep them, and it is remembered who had it last: these bytes are as that one left them.
+ * Those who read it go on; one of them tells the home the bytes. Until they are here nobody writes,
+ * others who have them keep them, and it is remembered who had it last: these bytes are as that one
+ * left them. So whatever becomes of the one that was asked, the next term finds what this one did.
  */
-static void fetch(struct home_step *step)
+static void fetch(struct home_step *step, uint8_t event, uint8_t from)
 {
     struct space_work *work = step->work;
-    uint8_t first = space_set_first(step->entry->seats);
 
-    home_say(step, SPACE_CACHE_FETCH_SHARED, first);
-    work->leaving = work->left;
+    home_say(step, event, from);
+    work->leaving = work->left & ~space_bit(from);
     work->left = 0;
     work->leaver = work->left_to = 0;
     work->left_by = (struct space_epoch){0};
     if (work->owner == SPACE_NOBODY) {
-        work->owner = first;
+        work->owner = from;
         work->owned = (struct space_epoch){.term = step->home->term};
     }
-    work->waits = space_bit(first);
+    work->waits = space_bit(from);
     work->asker = SPACE_NOBODY;
     home_become(step, SPACE_HOME_DEMOTING);
 }
@@ -251,24 +251,14 @@ static bool is_away(const struct home_step *step)
            !space_set_has(step->home->members, last);
 }
 
-/*
- * It has it, for all that the home knows, by the right that it says, until it has said GOT. Of the
- * right that the home remembers the bytes here are yet what they were: it may never have written
- * them, and so have no record of it by which to come back.
- */
+/* To read alone: it may write once the home has the bytes, as until then others' are as good, and
+ * may be all that there are. */
 static void restore(struct home_step *step)
 {
-    struct space_work *work = step->work;
-    bool is_the_last = work->owner == work->leaver && space_epoch_equal(work->owned, work->left_by);
+    uint8_t leaver = step->work->leaver;
 
-    step->entry->seats = work->waits = space_bit(work->leaver);
-    home_say(step, SPACE_CACHE_RESTORE, work->leaver);
-    home_say_all(step, SPACE_CACHE_RELEASE, work->left & ~step->entry->seats);
-    work->owner = work->leaver;
-    work->owned = work->left_by;
-    work->is_ours = work->is_ours && is_the_last;
-    work->left = 0;
-    home_become(step, SPACE_HOME_RESTORING);
+    step->entry->seats = space_bit(leaver);
+    fetch(step, SPACE_CACHE_RESTORE, leaver);
 }
 
 /* Who has the bytes that are the last, if the one that is gone does not, keeps them. */
@@ -291,7 +281,7 @@ static void leave_away(struct home_step *step)
 enum space_result home_rebuilt_bare(struct home_step *step)
 {
     if (step->entry->seats != 0) {
-        fetch(step);
+        fetch(step, SPACE_CACHE_FETCH_SHARED, space_set_first(step->entry->seats));
     } else if (may_restore(step)) {
         restore(step);
     } else if (!never_took(step) && is_away(step)) {
@@ -302,15 +292,5 @@ enum space_result home_rebuilt_bare(struct home_step *step)
         home_say_all(step, SPACE_CACHE_RELEASE, step->work->left);
         home_end(step, state);
     }
-    return SPACE_DONE;
-}
-
-/* What it claims from here on is of this term. */
-enum space_result home_restored(struct home_step *step)
-{
-    if (step->entry->seats != space_bit(step->event->seat) || !home_is_current(step)) {
-        return SPACE_REFUSED;
-    }
-    home_end(step, SPACE_HOME_DIRTY);
     return SPACE_DONE;
 }

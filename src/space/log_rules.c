@@ -22,8 +22,7 @@ static bool is_owned(const struct space_entry *entry, const struct space_work *w
     case SPACE_HOME_DIRTY:
     case SPACE_HOME_RECALLING:
     case SPACE_HOME_SHARING:
-    case SPACE_HOME_PASSING:
-    case SPACE_HOME_RESTORING: return true;
+    case SPACE_HOME_PASSING: return true;
     case SPACE_HOME_DEMOTING: return work->asker != SPACE_NOBODY;
     default: return false;
     }
@@ -43,19 +42,14 @@ static bool brings_bytes(const struct space_message *event)
     return event->event == SPACE_HOME_WRITE_BACK || event->event == SPACE_HOME_BYTES;
 }
 
-static void need_owner(const struct space_home *home, const struct space_entry *entry,
-                       const struct space_work *work, bool is_ours, struct space_log_needs *needs)
+static void need_owner(const struct space_home *home, const struct space_entry *entry, bool is_ours,
+                       struct space_log_needs *needs)
 {
     struct space_log_record *record = need(needs, SPACE_LOG_OWNED);
 
     record->seat = space_set_first(entry->seats);
     record->is_ours = is_ours;
     record->epoch = (struct space_epoch){home->term, entry->count};
-    /* By the right that it had: that of this term it has when it says so. */
-    if (entry->state == SPACE_HOME_RESTORING) {
-        record->is_ours = work->is_ours;
-        record->epoch = work->owned;
-    }
 }
 
 void space_log_of_home(const struct space_home *home, const struct space_entry *entry_before,
@@ -95,7 +89,7 @@ void space_log_of_home(const struct space_home *home, const struct space_entry *
     }
     if (is_owned(entry, work) &&
         (!is_owned(entry_before, work_before) || entry->count != entry_before->count)) {
-        need_owner(home, entry, work, was_here, needs);
+        need_owner(home, entry, was_here, needs);
     }
 }
 
@@ -112,11 +106,14 @@ void space_log_of_line(const struct space_cache *cache, const struct space_line 
                        bool is_logged, struct space_log_needs *needs)
 {
     bool is_new = line->state == SPACE_CACHE_DIRTY &&
-                  (event->event == SPACE_CACHE_ADOPT || event->event == SPACE_CACHE_RESTORE ||
+                  (event->event == SPACE_CACHE_ADOPT ||
                    (event->event == SPACE_CACHE_OWN && event->seat != cache->home));
+    /* As one that has it, not as one that passed it on; the home is to have it, too, before anybody
+     * writes: so what no log has here needs none. */
+    bool is_again = is_logged && event->event == SPACE_CACHE_RESTORE;
 
     needs->count = 0;
-    if (is_new) {
+    if (is_new || is_again) {
         need_copy(line, is_logged, needs);
     } else if (line->state == SPACE_CACHE_HANDED && before->state != SPACE_CACHE_HANDED) {
         struct space_log_record *record;

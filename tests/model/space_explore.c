@@ -582,6 +582,31 @@ static void a_link_breaks_and_nodes_crash_and_have_logs(void **state)
     explore("1 node, 1 block, its link breaks, all crash and have logs", &with, 1);
 }
 
+/* What a node has again it gives up again, and its home has not heard of that either: its log may
+ * have it by an earlier right than it claimed; or others gave it up, too. */
+static void links_break_and_nodes_crash_and_have_logs(void **state)
+{
+    struct rules with = {.caches = 1,
+                         .blocks = 1,
+                         .frames = 1,
+                         .crashes = 1,
+                         .breaks = 2,
+                         .restarts = 1,
+                         .logs = true,
+                         .forgets = true,
+                         .with = ALL_ACCESS | WITH_LANDINGS};
+
+    (void)state;
+    explore("1 node, 1 block, its link breaks twice, it crashes and has a log", &with, 1);
+    with.caches = 2;
+    with.breaks = 1;
+    with.with = WITH_READS | WITH_WRITES | WITH_EVICTIONS | WITH_LANDINGS;
+    explore("2 nodes, 1 block, a link breaks, one crashes and has a log", &with, 1000000);
+    with.breaks = 0;
+    with.crashes = with.restarts = 2;
+    explore_long("2 nodes, 1 block, both crash and have logs", &with, 1000000);
+}
+
 /* What is far from the beginning where more can happen. */
 static void what_is_lost_and_away_is_asked_for(void **state)
 {
@@ -599,6 +624,12 @@ static void what_is_lost_and_away_is_asked_for(void **state)
     with.logs = with.forgets = true;
     with.with = WITH_WRITES | WITH_ATOMICS | WITH_LANDINGS;
     explore("2 nodes that write, one crashes and has a log", &with, 1);
+    with.crashes = with.restarts = 2;
+    with.with = WITH_WRITES | WITH_LANDINGS;
+    explore("2 nodes that write, both crash and have logs", &with, 1);
+    with.crashes = with.restarts = 1;
+    with.with = WITH_WRITES | WITH_LOCKS | WITH_IDLE_LOCKS | WITH_LANDINGS;
+    explore("2 nodes that write and hold, one crashes and has a log", &with, 1);
 }
 
 static void two_clients_of_each_node(void **state)
@@ -705,6 +736,7 @@ int main(void)
         cmocka_unit_test(a_node_crashes_and_has_a_log),
         cmocka_unit_test(all_crash_and_have_logs),
         cmocka_unit_test(a_link_breaks_and_nodes_crash_and_have_logs),
+        cmocka_unit_test(links_break_and_nodes_crash_and_have_logs),
         cmocka_unit_test(what_is_lost_and_away_is_asked_for),
         cmocka_unit_test(two_clients_of_each_node),
         cmocka_unit_test(three_nodes_and_two_blocks),

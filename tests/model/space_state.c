@@ -239,6 +239,7 @@ static void walk_node(struct stream *stream, uint32_t node)
         PUT(member->cache.is_open, member->cache.is_open);
         PUT(member->writes, member->writes);
         PUT(now.since[node], now.since[node]);
+        PUT(now.opened[node], now.opened[node]);
         PUT(member->has_claimed, member->has_claimed);
     }
     for (uint32_t b = 0; b < rules.blocks; b++) {
@@ -439,6 +440,7 @@ void world_load(const uint8_t *bytes)
     memset(&now, 0, sizeof(now));
     walk(&stream);
     now.term.home.self = HOME;
+    now.term.home.since = now.opened;
     now.term.home.is_durable = rules.logs;
     for (uint32_t n = 0; n < rules.caches; n++) {
         now.members[n].cache.home = HOME;

@@ -87,7 +87,10 @@ static void log_write(uint32_t node, uint32_t block)
         now.home_logs[block].is_last = rules.logs;
     } else if (rules.logs) {
         const struct space_line *line = line_of(node, block);
+        const struct copy_log *log = &now.copy_logs[node - 1][block];
 
+        world_claim(log->is_logged == 0 || log->handed_to == 0,
+                    "a log has a change of what it has as given to another");
         now.copy_logs[node - 1][block] = (struct copy_log){.is_here = 1,
                                                            .is_logged = 1,
                                                            .is_last = 1,
@@ -601,8 +604,20 @@ static bool is_somewhere(uint32_t block)
     return false;
 }
 
+/* Who is a member for the first time since it was started without its log, as who carries it out
+ * has it (src/space/engine_home.c). */
+static void note_lives(void)
+{
+    const struct space_home *home = &now.term.home;
+
+    for (uint64_t left = home->anew & home->members; left != 0; left &= left - 1) {
+        now.opened[space_set_first(left)] = home->term;
+    }
+}
+
 static void open_term(void)
 {
+    note_lives();
     for (uint32_t b = 0; b < rules.blocks; b++) {
         struct space_message message = here(HOME, SPACE_HOME_REBUILT);
         uint8_t before = now.entries[b].state;
@@ -929,6 +944,7 @@ void world_begin(void)
         (struct space_home){.term = 1, .self = HOME, .members = members(), .remembers = true};
     now.term.is_open = true;
     now.term.home.is_durable = rules.logs;
+    now.term.home.since = now.opened;
     now.restarts = rules.restarts;
     now.crashes = rules.crashes;
     now.home_crashes = rules.home_crashes;

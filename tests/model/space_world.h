@@ -119,10 +119,11 @@ struct world {
     uint8_t crashes, home_crashes, breaks, restarts; /* left */
     struct copy_log copy_logs[CACHES][BLOCKS];
     struct home_log home_logs[BLOCKS];
-    uint8_t is_reset;     /* what the home said before it was started anew may be lost */
-    uint8_t is_lossy;     /* a node lost its log */
-    uint8_t since[NODES]; /* the term in which a node was started: nothing of an earlier one goes
-                             there */
+    uint8_t is_reset;       /* what the home said before it was started anew may be lost */
+    uint8_t is_lossy;       /* a node lost its log */
+    uint8_t since[NODES];   /* the term in which a node was started: nothing of an earlier one goes
+                               there */
+    uint32_t opened[NODES]; /* struct space_home's `since` */
 };
 
 enum event_kind {

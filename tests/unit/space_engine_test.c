@@ -130,13 +130,18 @@ static void say_term(uint8_t seat, uint8_t event, uint32_t term, uint64_t member
 }
 
 /* It knows that term of this home, and is linked with those. */
-static void meet_with(uint8_t seat, uint32_t term, uint64_t links)
+static void meet_of_life(uint8_t seat, uint64_t life, uint32_t term, uint64_t links)
 {
     space_engine_up(engine, seat, 1);
     say(seat, (struct space_wire){.kind = SPACE_WIRE_HELLO,
                                   .why = SPACE_WIRE_IS_ANSWER,
                                   .term = term,
-                                  .operands = {seat, links}});
+                                  .operands = {life, links}});
+}
+
+static void meet_with(uint8_t seat, uint32_t term, uint64_t links)
+{
+    meet_of_life(seat, seat, term, links);
 }
 
 static void meet(uint8_t seat)
@@ -1782,6 +1787,40 @@ static struct space_log_record appended(uint32_t number)
     return record;
 }
 
+/* What it passed on, and has again, its log has as its own before the home has the bytes, and gives
+ * it the right to write. */
+static void what_is_had_again_is_logged_before_its_bytes_leave(void **state)
+{
+    uint64_t block;
+
+    (void)state;
+    begin_with_log(7);
+    block = own();
+    run_all();
+    forward_of(block, (struct space_epoch){5, 1});
+    run_all();
+    assert_int_equal(count_said(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_OWN), 1);
+    space_engine_sent(engine, 1, 1);
+    sent = 0;
+    say_term(1, SPACE_TERM_TERM, 6, 7);
+    run_all();
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_CLAIM_LEFT), 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_TERM, SPACE_TERM_CLAIMED), 1);
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_CACHE,
+                               .event = SPACE_CACHE_RESTORE,
+                               .whom = SPACE_NOBODY,
+                               .term = 6,
+                               .address = block,
+                               .epoch = {6, 0}});
+    assert_true(is_shown(block));
+    assert_int_equal(appended(0).kind, SPACE_LOG_RENEWED);
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_BYTES), 0);
+    run_all();
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_BYTES), 1);
+    space_engine_sent(engine, 1, 1);
+    end_with_log();
+}
+
 static void claim_all(uint64_t members)
 {
     uint32_t term = last_term();
@@ -1823,6 +1862,38 @@ static void who_is_left_out_is_known_before_the_blocks(void **state)
     assert_int_equal(record.kind, SPACE_LOG_MEMBER);
     assert_true(record.seat == 2 && record.is_ours);
     end_with_log();
+}
+
+/* Who was met without its log, and is there on it again, has all that it had, unless a term was
+ * open with it without: what it was given, and claims nothing of, it never took. */
+static void who_is_there_on_its_log_again_knows_what_it_had(void **state)
+{
+    (void)state;
+    for (uint32_t is_open = 0; is_open < 2; is_open++) {
+        uint64_t block;
+        uint8_t found;
+
+        begin_with_log(7);
+        block = allocate();
+        say_of(2, SPACE_HOME_ASK_WRITE, block, (struct space_epoch){1, 0});
+        run_all();
+        assert_int_equal(count_said(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_OWN), 1);
+        space_engine_down(engine, 2, 1);
+        meet_of_life(2, 99, 0, 7);
+        run_all();
+        if (is_open != 0) {
+            claim_all(7);
+            run_all();
+        }
+        space_engine_down(engine, 2, 1);
+        meet(2);
+        run_all();
+        claim_all(7);
+        found = engine->entries[engine_number(engine, block)].state;
+        assert_int_equal(found, is_open != 0 ? SPACE_HOME_LOST : SPACE_HOME_UNSHARED);
+        assert_true(engine->since[2] == (is_open != 0 ? last_term() : 1));
+        end_with_log();
+    }
 }
 
 /* Who was a member, and knows a term that the log does not, was told of it by this home as it had
@@ -2083,8 +2154,10 @@ int main(void)
         cmocka_unit_test(who_waits_for_room_has_it),
         cmocka_unit_test(all_seats_atomics_are_one_event),
         cmocka_unit_test(who_asked_to_write_has_it_yet),
+        cmocka_unit_test(what_is_had_again_is_logged_before_its_bytes_leave),
         cmocka_unit_test(what_the_log_has_is_not_dropped),
         cmocka_unit_test(who_is_left_out_is_known_before_the_blocks),
+        cmocka_unit_test(who_is_there_on_its_log_again_knows_what_it_had),
         cmocka_unit_test(an_old_log_is_not_believed),
         cmocka_unit_test(a_lie_makes_no_log_an_old_one),
         cmocka_unit_test(who_was_no_member_knows_nothing_of_it),

@@ -170,6 +170,34 @@ static void a_cache_owes_one_thing(void **state)
     assert_memory_equal(&line, &before, sizeof(line));
 }
 
+/* It writes nothing before its home has the bytes: others may be told to forget theirs then. */
+static void who_has_again_what_it_gave_up_reads_it(void **state)
+{
+    static const uint8_t states[] = {SPACE_CACHE_EVICTING, SPACE_CACHE_WRITING_BACK,
+                                     SPACE_CACHE_HANDED};
+
+    (void)state;
+    for (uint32_t n = 0; n < sizeof(states); n++) {
+        struct space_line line = line_in(states[n]);
+        struct space_message message = to_cache(SPACE_CACHE_RESTORE);
+        struct space_out out;
+
+        line.wants_write = true;
+        line.epoch.term = TERM - 1;
+        message.epoch.count = 0;
+        assert_int_equal(space_cache_step(&cache, &line, &message, &out), SPACE_DONE);
+        assert_true(space_line_is_readable(&line) && !space_line_is_writable(&line));
+        assert_false(line.is_homes); /* that has them when these have come */
+        assert_int_equal(line.handed_to, 0);
+        assert_int_equal(out.count, 1);
+        assert_int_equal(out.sends[0].event, SPACE_HOME_BYTES);
+        assert_int_equal(out.sends[0].seat, HOME);
+        assert_int_equal(out.sends[0].epoch.term, TERM);
+        assert_int_equal(out.sends[0].epoch.count, 0);
+        assert_true(out.wakes);
+    }
+}
+
 /* ---- a home --------------------------------------------------------------- */
 
 struct block {
@@ -203,11 +231,10 @@ static struct block block_in(uint8_t state)
     case SPACE_HOME_SHARING: set_busy(&block, SPACE_HOME_ASK_READ, owner, owner | asker); break;
     case SPACE_HOME_GRANTING: set_busy(&block, SPACE_HOME_ASK_WRITE, owner | asker, owner); break;
     case SPACE_HOME_PASSING: set_busy(&block, SPACE_HOME_ASK_WRITE, owner, asker); break;
-    case SPACE_HOME_RESTORING: set_busy(&block, 0, owner, owner); break;
     default: break;
     }
     if (state == SPACE_HOME_REBUILDING || state == SPACE_HOME_BARE || state == SPACE_HOME_CLAIMED ||
-        state == SPACE_HOME_AWAY || state == SPACE_HOME_RESTORING) {
+        state == SPACE_HOME_AWAY) {
         block.work.asker = block.work.owner = block.work.leaver = SPACE_NOBODY;
     }
     return block;
@@ -528,7 +555,7 @@ static void who_began_anew_knows_nothing_of_earlier_rights(void **state)
         left.whom = OTHER;
         assert_int_equal(space_home_step(&since_then, &entry, &work, &left, &out), SPACE_DONE);
         assert_int_equal(space_home_step(&since_then, &entry, &work, &rebuilt, &out), SPACE_DONE);
-        assert_int_equal(entry.state, term > right.term ? SPACE_HOME_LOST : SPACE_HOME_RESTORING);
+        assert_int_equal(entry.state, term > right.term ? SPACE_HOME_LOST : SPACE_HOME_DEMOTING);
     }
 }
 
@@ -552,6 +579,117 @@ static void who_was_given_a_copy_is_no_owner(void **state)
         assert_int_equal(entry.state, SPACE_HOME_BARE);
         assert_int_equal(work.owner, owner);
     }
+}
+
+/* ---- what was given up is had again --------------------------------------- */
+
+#define RIGHT ((struct space_epoch){TERM - 2, COUNT})
+
+/* A home that remembers that OWNER had it last, by that right, of bytes that are not here. */
+static struct block forgotten(void)
+{
+    return (struct block){
+        .entry = {.state = SPACE_HOME_BARE},
+        .work = {.asker = SPACE_NOBODY, .owner = OWNER, .owned = RIGHT, .leaver = SPACE_NOBODY}};
+}
+
+/* Of the home's term. What is said is in `out`. */
+static void step_in(uint32_t term, struct block *block, uint8_t event, uint8_t seat,
+                    struct space_epoch epoch, struct space_out *out)
+{
+    struct space_home then = home;
+    struct space_message message = to_home(event, seat);
+
+    then.term = message.term = term;
+    then.before = term - 1;
+    message.epoch = epoch;
+    assert_int_equal(space_home_step(&then, &block->entry, &block->work, &message, out),
+                     SPACE_DONE);
+    assert_true(space_entry_is_valid(&then, &block->entry, &block->work));
+}
+
+static uint32_t count_said(const struct space_out *out, uint8_t event, uint8_t seat)
+{
+    uint32_t count = 0;
+
+    for (uint32_t n = 0; n < out->count; n++) {
+        count += out->sends[n].event == event && out->sends[n].seat == seat;
+    }
+    return count;
+}
+
+/* Two gave it up, by one right: OTHER said so first, and has it again. */
+static struct block given_back(struct space_out *out)
+{
+    struct block block = forgotten();
+
+    step_in(TERM, &block, SPACE_HOME_CLAIM_LEFT, OTHER, RIGHT, out);
+    step_in(TERM, &block, SPACE_HOME_CLAIM_LEFT, OWNER, RIGHT, out);
+    step_in(TERM, &block, SPACE_HOME_REBUILT, HOME, RIGHT, out);
+    return block;
+}
+
+/* The one that has it again may be killed with the only bytes that are left. */
+static void others_keep_what_one_has_again_until_it_is_here(void **state)
+{
+    struct space_out out;
+    struct block block = given_back(&out);
+
+    (void)state;
+    assert_int_equal(count_said(&out, SPACE_CACHE_RESTORE, OTHER), 1);
+    assert_int_equal(out.count, 1);
+    assert_false(space_entry_is_readable(&block.entry));
+    step_in(TERM, &block, SPACE_HOME_BYTES, OTHER, (struct space_epoch){TERM, 0}, &out);
+    assert_int_equal(count_said(&out, SPACE_CACHE_RELEASE, OWNER), 1);
+    assert_int_equal(out.count, 1);
+    assert_int_equal(block.entry.state, SPACE_HOME_SHARED);
+    assert_true(block.entry.seats == space_bit(OTHER));
+}
+
+static void what_one_had_again_is_had_by_others_when_it_is_killed(void **state)
+{
+    struct space_out out;
+    struct block block = given_back(&out);
+
+    (void)state;
+    step_in(TERM + 1, &block, SPACE_HOME_REBUILD, HOME, RIGHT, &out);
+    step_in(TERM + 1, &block, SPACE_HOME_CLAIM_LEFT, OWNER, RIGHT, &out);
+    step_in(TERM + 1, &block, SPACE_HOME_REBUILT, HOME, RIGHT, &out);
+    assert_int_equal(count_said(&out, SPACE_CACHE_RESTORE, OWNER), 1);
+}
+
+/* What it claimed, and was given back, since may be more than its log knows: by that it comes back
+ * when it is killed. */
+static void what_was_had_again_is_known_by_the_right_that_a_log_has(void **state)
+{
+    struct block block = forgotten();
+    struct space_out out;
+
+    (void)state;
+    step_in(TERM, &block, SPACE_HOME_CLAIM_SHARED, OWNER, RIGHT, &out);
+    step_in(TERM, &block, SPACE_HOME_REBUILT, HOME, RIGHT, &out);
+    assert_int_equal(count_said(&out, SPACE_CACHE_FETCH_SHARED, OWNER), 1);
+    step_in(TERM + 1, &block, SPACE_HOME_REBUILD, HOME, RIGHT, &out);
+    step_in(TERM + 1, &block, SPACE_HOME_CLAIM_LEFT, OWNER, (struct space_epoch){TERM, 0}, &out);
+    step_in(TERM + 1, &block, SPACE_HOME_REBUILT, HOME, RIGHT, &out);
+    assert_int_equal(count_said(&out, SPACE_CACHE_RESTORE, OWNER), 1);
+    step_in(TERM + 2, &block, SPACE_HOME_REBUILD, HOME, RIGHT, &out);
+    step_in(TERM + 2, &block, SPACE_HOME_CLAIM_LEFT, OWNER, RIGHT, &out);
+    step_in(TERM + 2, &block, SPACE_HOME_REBUILT, HOME, RIGHT, &out);
+    assert_int_equal(count_said(&out, SPACE_CACHE_RESTORE, OWNER), 1);
+}
+
+/* ... and who reads it gives up nothing that only it had: those who wait would never hear. */
+static void who_has_it_again_has_it_not_alone(void **state)
+{
+    struct space_out out;
+    struct block block = given_back(&out), before = block;
+    struct space_message back = to_home(SPACE_HOME_WRITE_BACK, OTHER);
+
+    (void)state;
+    back.epoch.count = 0;
+    assert_int_equal(space_home_step(&home, &block.entry, &block.work, &back, &out), SPACE_REFUSED);
+    assert_memory_equal(&block, &before, sizeof(block));
 }
 
 static void a_member_hears_of_later_terms_from_their_home_alone(void **state)
@@ -586,6 +724,7 @@ int main(void)
         cmocka_unit_test(a_cache_gives_up_no_other_right),
         cmocka_unit_test(a_cache_hands_nothing_to_nobody),
         cmocka_unit_test(a_cache_owes_one_thing),
+        cmocka_unit_test(who_has_again_what_it_gave_up_reads_it),
         cmocka_unit_test(a_home_takes_nothing_in_a_hole),
         cmocka_unit_test(a_home_takes_nothing_from_who_may_not_say_it),
         cmocka_unit_test(a_home_takes_nothing_of_another_term),
@@ -600,6 +739,10 @@ int main(void)
         cmocka_unit_test(who_began_anew_stays_so_until_a_term_is_open_with_it),
         cmocka_unit_test(who_began_anew_knows_nothing_of_earlier_rights),
         cmocka_unit_test(who_was_given_a_copy_is_no_owner),
+        cmocka_unit_test(others_keep_what_one_has_again_until_it_is_here),
+        cmocka_unit_test(what_one_had_again_is_had_by_others_when_it_is_killed),
+        cmocka_unit_test(what_was_had_again_is_known_by_the_right_that_a_log_has),
+        cmocka_unit_test(who_has_it_again_has_it_not_alone),
         cmocka_unit_test(a_member_hears_of_later_terms_from_their_home_alone),
     };
 
