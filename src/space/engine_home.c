@@ -648,10 +648,9 @@ static bool is_asked(const struct space_engine *engine, uint64_t number)
            engine->works[engine->work_of[number] - 1].asker == SPACE_NOBODY;
 }
 
-/* One with a log takes no bytes before it is open. */
 static void note_asking(struct space_engine *engine, uint64_t number)
 {
-    if (is_asked(engine, number) && !engine_has_log(engine)) {
+    if (is_asked(engine, number)) {
         engine->asking[engine->asking_count++] = (uint32_t)number;
     }
 }

@@ -618,8 +618,7 @@ nigh_status space_engine_durable(const struct space_engine *engine, uint64_t num
 
 bool engine_must_hold(const struct space_engine *engine)
 {
-    return engine_has_log(engine) &&
-           (engine->log.held_count > 0 || engine->is_opening || !engine_log_has_room(engine));
+    return engine_has_log(engine) && (engine->log.held_count > 0 || !engine_log_has_room(engine));
 }
 
 void engine_hold(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
@@ -652,7 +651,7 @@ void engine_take_held(struct space_engine *engine)
 {
     struct engine_log *log = &engine->log;
 
-    while (log->held_count > 0 && !engine->is_opening && engine_log_has_room(engine)) {
+    while (log->held_count > 0 && engine_log_has_room(engine)) {
         struct engine_held held = log->held[log->held_first];
 
         log->held_first = (log->held_first + 1) % LIMIT_SPACE_HELD;

@@ -1864,6 +1864,52 @@ static void who_is_left_out_is_known_before_the_blocks(void **state)
     end_with_log();
 }
 
+/* A home with a log takes the bytes that it asks for while it opens, as any does: it holds no more
+ * than it asked for, however many a node has that is back on its log. */
+static void a_home_with_a_log_takes_bytes_as_it_opens(void **state)
+{
+    uint64_t blocks[2];
+    uint32_t term;
+
+    (void)state;
+    begin_with_log(7);
+    engine->config.opening = 1;
+    for (uint32_t n = 0; n < 2; n++) {
+        blocks[n] = allocate();
+        say_of(2, SPACE_HOME_ASK_WRITE, blocks[n], (struct space_epoch){1, 0});
+    }
+    run_all();
+    space_engine_down(engine, 2, 1);
+    meet_with(2, 1, 7);
+    run_all();
+    term = last_term();
+    for (uint32_t n = 0; n < 2; n++) {
+        say(2, (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                                   .event = SPACE_HOME_CLAIM_LEFT,
+                                   .whom = SPACE_NOBODY,
+                                   .term = term,
+                                   .address = blocks[n],
+                                   .epoch = {1, 2}});
+    }
+    say_term(1, SPACE_TERM_CLAIMED, term, 0);
+    say_term(2, SPACE_TERM_CLAIMED, term, 0);
+    for (uint32_t n = 0; n < 2; n++) {
+        run_all();
+        assert_int_equal(count_said(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_RESTORE), n + 1);
+        assert_false(space_engine_is_open(engine));
+        say(2, (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                                   .event = SPACE_HOME_BYTES,
+                                   .whom = SPACE_NOBODY,
+                                   .term = term,
+                                   .address = blocks[n],
+                                   .epoch = {term, 0}});
+        assert_int_equal(engine->log.held_count, 0);
+    }
+    run_all();
+    assert_true(space_engine_is_open(engine));
+    end_with_log();
+}
+
 /* Who was met without its log, and is there on it again, has all that it had, unless a term was
  * open with it without: what it was given, and claims nothing of, it never took. */
 static void who_is_there_on_its_log_again_knows_what_it_had(void **state)
@@ -2157,6 +2203,7 @@ int main(void)
         cmocka_unit_test(what_is_had_again_is_logged_before_its_bytes_leave),
         cmocka_unit_test(what_the_log_has_is_not_dropped),
         cmocka_unit_test(who_is_left_out_is_known_before_the_blocks),
+        cmocka_unit_test(a_home_with_a_log_takes_bytes_as_it_opens),
         cmocka_unit_test(who_is_there_on_its_log_again_knows_what_it_had),
         cmocka_unit_test(an_old_log_is_not_believed),
         cmocka_unit_test(a_lie_makes_no_log_an_old_one),
