@@ -37,6 +37,7 @@
 #define HOT           1000u   /* and those of them that are hot */
 #define READS         100000u
 #define BATCH         1000u /* of those that are timed at once */
+#define FEW           16u   /* that the first cache has, with all that belongs to them */
 #define BURST         500u  /* writes in a row, for which there is room */
 #define BURSTS        16u
 #define FLOOD         20000u
@@ -314,12 +315,13 @@ static void run_plain_writes(struct series *series, struct samples *round)
 }
 
 /* Millions a second, from the first that is written to the last that is applied. */
-static void flood(struct samples *round, nigh_space *space, nigh_space_address area)
+static void flood(struct samples *round, nigh_space *space, nigh_space_address area,
+                  uint32_t blocks)
 {
     for (uint32_t n = 0; n < FLOODS; n++) {
         uint64_t begin_ns = bench_now_ns();
 
-        burst(space, area, FLOOD, HOT);
+        burst(space, area, FLOOD, blocks);
         fence(space);
         samples_add(round, FLOOD * 1e3 / (double)(bench_now_ns() - begin_ns));
     }
@@ -328,13 +330,20 @@ static void flood(struct samples *round, nigh_space *space, nigh_space_address a
 static void run_flood(struct series *series, struct samples *round)
 {
     (void)series;
-    flood(round, big(), owned);
+    flood(round, big(), owned, HOT);
+}
+
+/* What each takes where what the lane touches for it is in the first cache. */
+static void run_flood_of_few(struct series *series, struct samples *round)
+{
+    (void)series;
+    flood(round, big(), owned, FEW);
 }
 
 static void run_daemon_flood(struct series *series, struct samples *round)
 {
     (void)series;
-    flood(round, daemon_space, daemon_area);
+    flood(round, daemon_space, daemon_area, HOT);
 }
 
 static inline uint64_t some_fences(uint32_t first, const uint32_t *order)
@@ -777,6 +786,7 @@ enum {
     PLAIN_WRITE,
     WRITE,
     APPLIED,
+    APPLIED_FEW,
     APPLIED_BY_DAEMON,
     PLAIN_FENCE,
     FENCE,
@@ -842,6 +852,9 @@ static struct series all[SERIES] = {
                .target = 25},
     [APPLIED] = {IS("applied writes, 8 B", "M/s", DRIVEN, run_flood, 0, NO_FLOOR), .target = 20,
                  .is_rate = true},
+    [APPLIED_FEW] = {IS("applied writes, 8 B, of 16 blocks", "M/s", DRIVEN, run_flood_of_few, 0,
+                        NO_FLOOR),
+                     .is_rate = true},
     [APPLIED_BY_DAEMON] = {IS("applied writes, 8 B, by a nighd", "M/s", DAEMON, run_daemon_flood, 0,
                               NO_FLOOR),
                            .target = 20, .is_rate = true},

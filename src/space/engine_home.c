@@ -648,9 +648,10 @@ static bool is_asked(const struct space_engine *engine, uint64_t number)
            engine->works[engine->work_of[number] - 1].asker == SPACE_NOBODY;
 }
 
+/* What is held until it is open is not waited for. */
 static void note_asking(struct space_engine *engine, uint64_t number)
 {
-    if (is_asked(engine, number)) {
+    if (is_asked(engine, number) && !(engine_has_log(engine) && engine_is_first_opening(engine))) {
         engine->asking[engine->asking_count++] = (uint32_t)number;
     }
 }

@@ -314,6 +314,13 @@ static inline bool engine_remembers(const struct space_engine *engine)
     return engine->opened != 0 || engine->is_recovered;
 }
 
+/* A log that ends before this is over has nothing of it that a start believes (engine_recover.c):
+ * until then nobody may be told to let go of what it asked for. */
+static inline bool engine_is_first_opening(const struct space_engine *engine)
+{
+    return engine->is_opening && !engine->has_begun && !engine->is_recovered;
+}
+
 /* A message that was looked at. */
 void engine_dispatch(struct space_engine *engine, uint8_t seat, const struct space_wire *wire);
 

@@ -329,8 +329,9 @@ void engine_job_message(struct space_engine *engine, uint8_t seat, const struct 
     const uint64_t operands[2] = {wire->operands[0], UINT64_C(1) << wire->why};
     nigh_status status = NIGH_INVALID;
 
-    if (!engine->has_begun) {
-        status = NIGH_UNREACHABLE; /* who asks knows that it is not open */
+    if (!engine->has_begun && (asked.kind == SPACE_OP_ALLOC || !engine->is_recovered)) {
+        status = NIGH_UNREACHABLE; /* who asks knows that it is not open; a client that is gone may
+                                      have something freed, which waits until it is */
     } else if (asked.kind == SPACE_OP_ALLOC
                    ? wire->operands[0] > 0
                    : engine_is_address(engine, wire->address) &&

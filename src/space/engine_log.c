@@ -213,13 +213,14 @@ void engine_log_member(struct space_engine *engine, uint8_t seat)
                                       .address = life_of(engine, seat),
                                       .epoch.term = engine->since[seat]};
 
-    if (!engine_has_log(engine) || (!is_one && log->lives[seat] == 0) ||
-        (log->lives[seat] == member.address && space_set_has(log->members, seat) == is_one)) {
-        return;
-    }
     if (!is_one) {
         member.address = log->lives[seat];
         member.epoch.term = log->since[seat];
+    }
+    if (!engine_has_log(engine) || member.address == 0 ||
+        (log->lives[seat] == member.address && log->since[seat] == member.epoch.term &&
+         space_set_has(log->members, seat) == is_one)) {
+        return;
     }
     log->lives[seat] = member.address;
     log->since[seat] = member.epoch.term;
@@ -616,9 +617,14 @@ nigh_status space_engine_durable(const struct space_engine *engine, uint64_t num
 
 /* ---- what came while there was no room ------------------------------------ */
 
+static bool has_to_wait(const struct space_engine *engine)
+{
+    return !engine_log_has_room(engine) || engine_is_first_opening(engine);
+}
+
 bool engine_must_hold(const struct space_engine *engine)
 {
-    return engine_has_log(engine) && (engine->log.held_count > 0 || !engine_log_has_room(engine));
+    return engine_has_log(engine) && (engine->log.held_count > 0 || has_to_wait(engine));
 }
 
 void engine_hold(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
@@ -651,7 +657,7 @@ void engine_take_held(struct space_engine *engine)
 {
     struct engine_log *log = &engine->log;
 
-    while (log->held_count > 0 && engine_log_has_room(engine)) {
+    while (log->held_count > 0 && !has_to_wait(engine)) {
         struct engine_held held = log->held[log->held_first];
 
         log->held_first = (log->held_first + 1) % LIMIT_SPACE_HELD;

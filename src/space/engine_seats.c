@@ -109,7 +109,7 @@ static void meet(struct space_engine *engine, uint8_t number, const struct space
     struct engine_seat *seat = &engine->seats[number];
 
     if (engine_is_log_old(engine, number, wire->term)) {
-        if (engine->has_begun) {
+        if (engine->has_begun || space_set_has(engine->term.home.members, number)) {
             engine_refuse(engine, number); /* it was told of terms by this life alone */
         } else {
             engine_log_fail(engine, NIGH_CORRUPT);

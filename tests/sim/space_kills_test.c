@@ -107,7 +107,8 @@ static void a_node_is_killed_at_each_boundary(void **state)
 
     (void)state;
     run_each((struct world_rules){.sync = true, .frees = true, .slow = 3}, 45, stride);
-    run_each((struct world_rules){.sync = true, .slow = 3, .breaks = true}, 2, stride);
+    run_each((struct world_rules){.sync = true, .slow = 3, .breaks = true, .opening = 1}, 2,
+             stride);
     run_each((struct world_rules){.sync = true, .slow = 12, .busy = true}, 21, stride);
     /* What is async, freed and given again may be what it was before that: no world looks at it. */
     run_each((struct world_rules){.slow = 12}, 55, stride);
@@ -135,7 +136,8 @@ static void and_of_any_seed(void **state)
         run_each((struct world_rules){.sync = seed % 4 != 0,
                                       .frees = seed % 2 != 0,
                                       .breaks = seed % 3 == 0,
-                                      .busy = seed % 5 == 0},
+                                      .busy = seed % 5 == 0,
+                                      .opening = seed % 7 == 0 ? 1 : 0},
                  seed, 1);
     }
     print_sums();

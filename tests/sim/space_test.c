@@ -238,7 +238,8 @@ static void some_logs_are_gone(void **state)
                                  .logs = true,
                                  .sync = true,
                                  .lossy = true,
-                                 .fails = true},
+                                 .fails = true,
+                                 .opening = 1},
             "lossy");
 }
 

@@ -1557,7 +1557,8 @@ static void run_all(void)
     }
 }
 
-/* Seat 0, of these; `term`: the last of its log, in which it was open; 0: that is new. */
+/* Seat 0, of these; `term`: the last of its log, in which it was open and has one block's bytes; 0:
+ * that is new. */
 static void create_with_log(uint64_t members, uint32_t term)
 {
     struct space_engine_config config = {
@@ -1593,6 +1594,9 @@ static void create_with_log(uint64_t members, uint32_t term)
         space_log_state_init(&found, &geometry, (uint8_t *)space_bytes_of(&config.home, 0), 1),
         NIGH_OK);
     found.term = term;
+    if (term != 0) {
+        found.blocks[1] = (struct space_log_block){.state = SPACE_LOG_IS_HERE, .life = 1, .run = 1};
+    }
     for (uint8_t seat = 0; term != 0 && seat < SPACE_SEATS; seat++) {
         found.lives[seat] = seat == 0 ? 9 : seat;
         found.members = members;
@@ -1910,6 +1914,112 @@ static void a_home_with_a_log_takes_bytes_as_it_opens(void **state)
     end_with_log();
 }
 
+/* What a log has of a first opening that did not come to its end no start believes: so nobody lets
+ * go of what is asked for before it is open, as it is taken only then. */
+static void a_first_opening_holds_what_it_asked_for(void **state)
+{
+    (void)state;
+    create_with_log(7, 0);
+    engine->config.letters = 2 * SPACE_SEATS;
+    meet_with(1, 5, 7);
+    meet_with(2, 5, 7);
+    run_all();
+    for (uint32_t n = 1; n <= 2; n++) {
+        for (uint8_t seat = 1; seat <= 2; seat++) {
+            say(seat, (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                                          .event = SPACE_HOME_CLAIM_SHARED,
+                                          .whom = SPACE_NOBODY,
+                                          .term = 6,
+                                          .address = space_address_of_life(0, 3, 8 * BYTES) +
+                                                     (uint64_t)n * BYTES,
+                                          .epoch = {4, 1}});
+        }
+    }
+    is_full = true;
+    say_term(1, SPACE_TERM_CLAIMED, 6, 0);
+    say_term(2, SPACE_TERM_CLAIMED, 6, 0);
+    run_all();
+    assert_true(engine->is_opening);
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                               .event = SPACE_HOME_BYTES,
+                               .whom = SPACE_NOBODY,
+                               .term = 6,
+                               .address = space_address_of_life(0, 3, 8 * BYTES) + BYTES,
+                               .epoch = {6, 0}});
+    assert_int_equal(engine->log.held_count, 1);
+    is_full = false;
+    run_all();
+    assert_true(space_engine_is_open(engine));
+    assert_int_equal(engine->log.held_count, 0);
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_CACHE, SPACE_CACHE_FETCH_SHARED), 2);
+    end_with_log();
+}
+
+/* What a client that is gone had allocated is freed also where its home is only just coming back.
+ */
+static void what_is_freed_as_a_home_comes_back_waits_for_it(void **state)
+{
+    const uint64_t block = space_address_of_life(0, 1, 8 * BYTES) + BYTES;
+
+    (void)state;
+    create_with_log(7, 5);
+    meet_with(1, 5, 7);
+    meet_with(2, 5, 7);
+    run_all();
+    assert_int_equal(engine->entries[1].state, SPACE_HOME_REBUILDING);
+    say(1, (struct space_wire){.kind = SPACE_WIRE_FREE, .address = block, .operands = {0, 77}});
+    run_all();
+    assert_int_equal(count_said(1, SPACE_WIRE_ANSWER, SPACE_WIRE_FREE), 0);
+    claim_all(7);
+    run_all();
+    assert_int_equal(count_said(1, SPACE_WIRE_ANSWER, SPACE_WIRE_FREE), 1);
+    assert_int_equal(engine->entries[1].state, SPACE_HOME_FREED);
+    end_with_log();
+}
+
+/* Who was met without its log in a term that began to open, and is there on it again, knows nothing
+ * of what was before; but the log says since when that is so. */
+static void since_when_a_member_is_known_is_logged(void **state)
+{
+    uint64_t block;
+    uint32_t term;
+
+    (void)state;
+    begin_with_log(7);
+    engine->config.opening = 1;
+    block = allocate();
+    say_of(1, SPACE_HOME_ASK_WRITE, block, (struct space_epoch){1, 0});
+    run_all();
+    space_engine_down(engine, 2, 1);
+    meet_of_life(2, 99, 0, 7);
+    run_all();
+    term = last_term();
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                               .event = SPACE_HOME_CLAIM_LEFT,
+                               .whom = SPACE_NOBODY,
+                               .term = term,
+                               .address = block,
+                               .epoch = {1, 2}});
+    say_term(1, SPACE_TERM_CLAIMED, term, 0);
+    say_term(2, SPACE_TERM_CLAIMED, term, 0);
+    run_all();
+    assert_true(engine->is_opening && engine->since[2] == term);
+    engine->config.opening = LIMIT_SPACE_OPENING;
+    space_engine_down(engine, 2, 1);
+    meet(2);
+    run_all();
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                               .event = SPACE_HOME_CLAIM_SHARED,
+                               .whom = SPACE_NOBODY,
+                               .term = term + 1,
+                               .address = block,
+                               .epoch = {term, 0}});
+    claim_all(7);
+    assert_int_equal(engine->since[2], term + 1);
+    assert_int_equal(engine->log.since[2], term + 1);
+    end_with_log();
+}
+
 /* Who was met without its log, and is there on it again, has all that it had, unless a term was
  * open with it without: what it was given, and claims nothing of, it never took. */
 static void who_is_there_on_its_log_again_knows_what_it_had(void **state)
@@ -1971,6 +2081,15 @@ static void a_lie_makes_no_log_an_old_one(void **state)
     meet_with(1, 5, 7);
     meet_with(2, 5, 7);
     run_all();
+    space_engine_down(engine, 2, 1);
+    liar = 2;
+    meet_with(2, 1000, 7); /* who was told of a term that is not open yet */
+    assert_int_equal(liar, SPACE_NOBODY);
+    run_all();
+    assert_int_equal(failed, NIGH_OK);
+    space_engine_down(engine, 2, 1);
+    meet_with(2, 6, 7);
+    run_all();
     claim_all(7);
     run_all();
     space_engine_down(engine, 1, 1);
@@ -1980,9 +2099,9 @@ static void a_lie_makes_no_log_an_old_one(void **state)
     run_all();
     assert_int_equal(failed, NIGH_OK);
     space_engine_down(engine, 1, 1);
-    meet_with(1, 6, 7);
+    meet_with(1, 7, 7);
     run_all();
-    assert_int_equal(last_term(), 8);
+    assert_int_equal(last_term(), 10);
     claim_all(7);
     end_with_log();
 }
@@ -2204,6 +2323,9 @@ int main(void)
         cmocka_unit_test(what_the_log_has_is_not_dropped),
         cmocka_unit_test(who_is_left_out_is_known_before_the_blocks),
         cmocka_unit_test(a_home_with_a_log_takes_bytes_as_it_opens),
+        cmocka_unit_test(a_first_opening_holds_what_it_asked_for),
+        cmocka_unit_test(what_is_freed_as_a_home_comes_back_waits_for_it),
+        cmocka_unit_test(since_when_a_member_is_known_is_logged),
         cmocka_unit_test(who_is_there_on_its_log_again_knows_what_it_had),
         cmocka_unit_test(an_old_log_is_not_believed),
         cmocka_unit_test(a_lie_makes_no_log_an_old_one),

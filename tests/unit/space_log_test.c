@@ -294,13 +294,18 @@ static void commit(uint32_t records)
 }
 
 /* A node with a log of some batches, none of them under way. */
-static void begin_quiet(uint32_t batches)
+static void begin_quiet_of(uint64_t seed, uint32_t batches)
 {
-    begin_node(7, false);
+    begin_node(seed, false);
     assert_int_equal(begin_life(UINT64_MAX), NIGH_OK);
     for (uint32_t n = 0; n < batches; n++) {
         commit(3);
     }
+}
+
+static void begin_quiet(uint32_t batches)
+{
+    begin_quiet_of(7, batches);
 }
 
 static nigh_status recover(void)
@@ -344,15 +349,20 @@ static void damage_before_a_turn_is_noticed(void **state)
     enum space_log_file before;
 
     (void)state;
-    begin_quiet(3);
-    before = log_now();
-    assert_true(space_log_begin_image(&node.log));
-    commit(3);
-    assert_true(log_now() != before);
-    assert_int_equal(recover(), NIGH_OK);
-    disk_spoil(&node.disk, before, 2 * SPACE_LOG_SECTOR + 80);
-    assert_int_equal(recover(), NIGH_CORRUPT);
-    end_node();
+    for (uint64_t seed = 0; seed < 32; seed++) {
+        uint64_t last;
+
+        begin_quiet_of(seed, 3);
+        before = log_now();
+        last = node.log.offset - SPACE_LOG_SECTOR;
+        assert_true(space_log_begin_image(&node.log));
+        commit(3);
+        assert_true(log_now() != before);
+        assert_int_equal(recover(), NIGH_OK);
+        disk_spoil(&node.disk, before, last + 80);
+        assert_int_equal(recover(), NIGH_CORRUPT);
+        end_node();
+    }
 }
 
 /* A file is gone: nobody takes that for a space that is new. */
