@@ -79,7 +79,10 @@ static void grant(struct agree *agree, uint32_t rank, uint64_t nonce)
         head.flags = AGREE_FLAG_FREE;
     }
     agree_conf_decided(agree, &news.conf);
-    agree->granted += nonce != 0 ? 1 : 0;
+    if (nonce != 0) {
+        agree->granted++;
+        agree->members[rank].granted_us = agree->now_us;
+    }
     say(agree, rank, &head, &news);
 }
 
@@ -274,6 +277,9 @@ static void hear_ask(struct agree *agree, uint32_t rank, const struct agree_head
     }
     if (!agree_is_member(agree, rank)) {
         return; /* nobody gave it its rank, as far as is decided, or it is struck off */
+    }
+    if (agree_is_going(agree, rank)) {
+        return; /* what is proposed is not taken back: it came too late, or asks again */
     }
     agree_lead_heard(agree, rank, head);
     if ((head->flags & AGREE_FLAG_FIRST) != 0) {

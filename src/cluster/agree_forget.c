@@ -171,7 +171,9 @@ static nigh_status judge(struct agree *agree, uint64_t rank)
 /* Nobody has granted it a lease that lasts, neither we nor who led before, and no view has it. */
 static bool may_go(const struct agree *agree, uint32_t rank)
 {
-    return agree->now_us - agree->members[rank].heard_us >= AGREE_LEASE_US &&
+    const struct agree_member *member = &agree->members[rank];
+
+    return agree->now_us - max_u64(member->heard_us, member->granted_us) >= AGREE_LEASE_US &&
            agree->now_us - agree->leads_us >= AGREE_GRACE_US && !agree->apply_pending &&
            agree_conf_role(&agree->own, rank) == AGREE_NO_ROLE &&
            agree->raft.configuration_uncommitted_index == 0 &&

@@ -126,6 +126,7 @@ struct agree_later {
 struct agree_member {
     uint64_t heard_us;   /* 0: not yet */
     uint64_t since_us;   /* asks without a gap since */
+    uint64_t granted_us; /* a lease last, also to an ASK that does not count; 0: not yet */
     uint64_t dead_us;    /* was said to be dead; 0: was not, or has asked since */
     uint64_t adopted;    /* all its lanes */
     uint64_t contact_us; /* of the latest word of ours that it has heard, by our clock; 0: none */
@@ -227,6 +228,7 @@ struct agree {
     uint64_t epoch;             /* which that is */
     uint64_t barriers, reached; /* begun, ended well */
     bool barrier_pending, apply_pending;
+    uint32_t going; /* whom what is applied now strikes off; AGREE_NOBODY: nobody */
     bool barrier_wanted, change_pending;
     struct raft_barrier barrier;
     struct raft_apply apply;
@@ -320,6 +322,12 @@ uint64_t agree_forget_tick(struct agree *agree);
 bool agree_strike(struct agree *agree, uint64_t *due_us);
 /* It was decided. */
 void agree_struck(struct agree *agree, uint32_t rank);
+
+/* Whether this leader has proposed that a seat is struck off, and that is not decided yet. */
+static inline bool agree_is_going(const struct agree *agree, uint32_t rank)
+{
+    return agree->apply_pending && agree->going == rank;
+}
 
 /* ---- agree_roster.c ---- */
 

@@ -193,8 +193,10 @@ bool agree_seat(struct agree *agree)
         seat = agreed_seat_of(&agree->roster, joiner->address);
         memcpy(command.address, joiner->address, sizeof(command.address));
         if (seat != AGREED_SEATS) {
-            if (has_no_part(agree, agree->config.listed + seat)) {
-                answer(agree, joiner, true, seat);
+            uint32_t rank = agree->config.listed + seat;
+
+            if (!agree_is_going(agree, rank) && has_no_part(agree, rank)) {
+                answer(agree, joiner, true, seat); /* else it waits, and may get another */
             }
         } else if (agree->roster.count >= most_seats(agree)) {
             answer(agree, joiner, false, 0);

@@ -777,6 +777,7 @@ bool agree_raft_propose(struct agree *agree, const struct agreed_command *comman
     memcpy(buf.base, command, sizeof(*command));
     agree->apply.data = agree;
     agree->apply_pending = true;
+    agree->going = command->kind == AGREED_FORGET ? (uint32_t)command->epoch : AGREE_NOBODY;
     if (raft_apply(&agree->raft, &agree->apply, &buf, 1, on_applied) != 0) {
         agree->apply_pending = false;
         raft_free(buf.base);
