@@ -235,10 +235,10 @@ NIGH_API nigh_status nigh_space_realloc(nigh_space *space, uint64_t old_size, ui
                                         uint64_t timeout_us, nigh_space_address *address);
 
 /*
- * Frees what nigh_space_alloc gave, whole. From then on nobody reads it: NIGH_NOT_FOUND. Who has
- * locked a block of it is waited for; a thread unlocks its own before, as nobody else does while it
- * waits. NIGH_INVALID: it gave no such address, or it is free, or the thread has locked its first
- * block; NIGH_NOT_FOUND: the space was deleted; NIGH_BUSY: as nigh_space_alloc; NIGH_PEER_LOST,
+ * Frees what nigh_space_alloc gave, whole. From then on nobody reads it: NIGH_NOT_FOUND. Who else
+ * has locked a block of it is waited for; a thread unlocks its own before. NIGH_INVALID: it gave no
+ * such address, or it is free, or the thread has locked a block of it: then nothing of it is freed;
+ * NIGH_NOT_FOUND: the space was deleted; NIGH_BUSY: as nigh_space_alloc; NIGH_PEER_LOST,
  * NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_CLOSED, NIGH_DISK: it may be freed or not, or some blocks of
  * it. Address 0 is allowed.
  */

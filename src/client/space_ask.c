@@ -256,8 +256,10 @@ static nigh_status explain(nigh_space *space, enum space_record_kind kind, uint6
                          address == 0 ? " at this node" : " at that node");
     case NIGH_INVALID:
         return error_set(client, status,
-                         kind == SPACE_RECORD_FREE ? "nothing that was allocated begins at 0x%llx"
-                                                   : "there can be nothing at 0x%llx of the space",
+                         kind == SPACE_RECORD_FREE
+                             ? "nothing that was allocated begins at 0x%llx, or this thread has "
+                               "locked a block of it"
+                             : "there can be nothing at 0x%llx of the space",
                          at);
     default: return error_note(client, status);
     }
