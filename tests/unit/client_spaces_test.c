@@ -821,6 +821,66 @@ static void memory_is_had_and_given_back(void **state)
     finish(&world);
 }
 
+/* What was copied is what there is where the old bytes may be freed; where they are not, those. */
+static void what_was_moved_is_not_said_to_be_elsewhere(void **state)
+{
+    static const nigh_status moved[] = {NIGH_TIMEOUT, NIGH_PEER_LOST, NIGH_NODE_LOST, NIGH_CLOSED,
+                                        NIGH_DISK};
+    static const nigh_status stays[] = {NIGH_INVALID, NIGH_BUSY, NIGH_NOT_FOUND};
+    struct world world;
+    nigh_space_address a = 0, before;
+    uint32_t frees;
+
+    (void)state;
+    begin(&world);
+    assert_int_equal(nigh_space_alloc(world.space, 8, 0, WAIT_US, &a), NIGH_OK);
+    put(&world, a, 77);
+    atomic_store(&world.fake.fails_kinds, 1u << SPACE_RECORD_FREE);
+    for (uint32_t n = 0; n < ARRAY_LENGTH(moved); n++) {
+        atomic_store(&world.fake.fails, moved[n]);
+        before = a;
+        frees = said(&world, SPACE_RECORD_FREE);
+        assert_int_equal(nigh_space_realloc(world.space, 8, BLOCK, WAIT_US, &a), NIGH_OK);
+        assert_int_not_equal(a, before);
+        assert_int_equal(get(&world, a), 77);
+        assert_int_equal(said(&world, SPACE_RECORD_FREE), frees + 1);
+    }
+    for (uint32_t n = 0; n < ARRAY_LENGTH(stays); n++) {
+        atomic_store(&world.fake.fails, stays[n]);
+        before = a;
+        frees = said(&world, SPACE_RECORD_FREE);
+        assert_int_equal(nigh_space_realloc(world.space, 8, BLOCK, WAIT_US, &a), stays[n]);
+        assert_int_equal(a, before);
+        assert_int_equal(said(&world, SPACE_RECORD_FREE), frees + 2); /* that, and the new */
+    }
+    finish(&world);
+}
+
+static nigh_status grow(struct other *other)
+{
+    return nigh_space_realloc(other->world->space, 8, BLOCK, WAIT_US, &other->address);
+}
+
+/* ... also where the node goes with the free that it was asked for. */
+static void what_was_moved_before_the_node_went_is_there(void **state)
+{
+    struct world world;
+    struct other other;
+    nigh_space_address a = 0;
+
+    (void)state;
+    begin(&world);
+    assert_int_equal(nigh_space_alloc(world.space, 8, 0, WAIT_US, &a), NIGH_OK);
+    atomic_store(&world.fake.keeps, 1u << SPACE_RECORD_FREE);
+    begin_other(&world, &other, grow, a);
+    assert_true(SUPPORT_WAIT(said(&world, SPACE_RECORD_FREE) == 1, 20000));
+    fake_node_die(&world.f.fake, true);
+    assert_int_equal(end_other(&other), NIGH_OK);
+    assert_int_not_equal(other.address, a);
+    assert_int_equal(nigh_space_read(world.space, other.address, &a, 8, WAIT_US), NIGH_NODE_LOST);
+    finish(&world);
+}
+
 /* ---- locks ---------------------------------------------------------------- */
 
 static void locks_keep_others_away(void **state)
@@ -1694,6 +1754,8 @@ int main(void)
         cmocka_unit_test(a_flush_says_what_failed),
         cmocka_unit_test(words_are_changed_at_once),
         cmocka_unit_test(memory_is_had_and_given_back),
+        cmocka_unit_test(what_was_moved_is_not_said_to_be_elsewhere),
+        cmocka_unit_test(what_was_moved_before_the_node_went_is_there),
         cmocka_unit_test(locks_keep_others_away),
         cmocka_unit_test(a_range_is_locked_whole),
         cmocka_unit_test(a_range_that_another_has_a_part_of_is_not_locked),
