@@ -586,6 +586,43 @@ static void nothing_is_owed_to_a_home_that_is_gone(void **state)
     }
 }
 
+static uint64_t count_taken(void)
+{
+    struct space_engine_stats stats;
+
+    space_engine_stats(engine, &stats);
+    return stats.invalidations;
+}
+
+/* A copy is taken as another wants it, or as its last holder lets go: the same is counted. */
+static void what_is_taken_is_counted(void **state)
+{
+    uint64_t block;
+
+    (void)state;
+    begin();
+    block = own();
+    forward(block);
+    assert_int_equal(count_taken(), 1);
+    end();
+    begin();
+    block = own();
+    (void)lock_of(block, SPACE_OP_LOCK_READ);
+    (void)lock_of(block, SPACE_OP_LOCK_READ);
+    forward(block);
+    unlock(block, SPACE_HOLDS_TO_READ);
+    assert_int_equal(count_taken(), 0);
+    unlock(block, SPACE_HOLDS_TO_READ);
+    assert_int_equal(count_taken(), 1);
+    end();
+    begin();
+    block = own();
+    (void)lock_of(block, SPACE_OP_LOCK_WRITE);
+    unlock(block, SPACE_HOLDS_ALONE); /* nobody wants it */
+    assert_int_equal(count_taken(), 0);
+    end();
+}
+
 static uint64_t count_used(void)
 {
     struct space_engine_stats stats;
@@ -2164,6 +2201,7 @@ int main(void)
         cmocka_unit_test(who_holds_waits_for_nobody),
         cmocka_unit_test(a_try_waits_no_longer_than_it_may),
         cmocka_unit_test(nothing_is_owed_to_a_home_that_is_gone),
+        cmocka_unit_test(what_is_taken_is_counted),
         cmocka_unit_test(who_comes_back_has_asked_for_nothing),
         cmocka_unit_test(memory_is_given_at_multiples),
         cmocka_unit_test(no_other_multiples_are_asked_for),
