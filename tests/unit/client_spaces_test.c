@@ -775,6 +775,30 @@ static void words_are_changed_at_once(void **state)
     finish(&world);
 }
 
+/* Of what was asked, not of what might have been. */
+static void what_is_busy_is_said_so(void **state)
+{
+    struct world world;
+    uint64_t value = 0;
+
+    (void)state;
+    begin(&world);
+    atomic_store(&world.fake.fails_kinds, UINT32_MAX);
+    atomic_store(&world.fake.fails, NIGH_BUSY);
+    assert_int_equal(nigh_space_alloc(world.space, 8, 0, WAIT_US, &value), NIGH_BUSY);
+    assert_sentence(&world, "a home takes 256 at a time, 16 of them from one other node");
+    assert_int_equal(nigh_space_free(world.space, HERE(1), WAIT_US), NIGH_BUSY);
+    assert_sentence(&world, "mallocs and frees");
+    assert_int_equal(nigh_space_try_lock_read(world.space, HERE(1), 1, WAIT_US), NIGH_BUSY);
+    assert_sentence(&world, "another holds the block at 0x200");
+    assert_int_equal(nigh_space_fetch_add(world.space, THERE(1), 2, WAIT_US, &value), NIGH_BUSY);
+    assert_sentence(&world, "had the block at 0x1000000000200 last is away");
+    atomic_store(&world.fake.fails, NIGH_INVALID);
+    assert_int_equal(nigh_space_free(world.space, HERE(1), WAIT_US), NIGH_INVALID);
+    assert_sentence(&world, "this thread has locked a block of it");
+    finish(&world);
+}
+
 /* ---- memory --------------------------------------------------------------- */
 
 static void memory_is_had_and_given_back(void **state)
@@ -1753,6 +1777,7 @@ int main(void)
         cmocka_unit_test(fences_are_said_and_waited_for),
         cmocka_unit_test(a_flush_says_what_failed),
         cmocka_unit_test(words_are_changed_at_once),
+        cmocka_unit_test(what_is_busy_is_said_so),
         cmocka_unit_test(memory_is_had_and_given_back),
         cmocka_unit_test(what_was_moved_is_not_said_to_be_elsewhere),
         cmocka_unit_test(what_was_moved_before_the_node_went_is_there),
