@@ -226,19 +226,20 @@ NIGH_API nigh_status nigh_space_calloc(nigh_space *space, uint64_t count, uint64
  * Allocates `size` bytes near what is at *address, at a block's begin, of which the first old_size
  * are copied there, frees that, and says where it is now. *address 0: allocates; size 0: frees. It
  * flushes, and fails with what that says. What others write to it meanwhile may be lost. If it
- * fails *address is as it was, and what is there, too; but with NIGH_NODE_LOST, NIGH_CLOSED or
- * NIGH_DISK that may be freed, and what was allocated may stay. Where the time is up, or the old
- * home goes, after the bytes were copied, it has not failed, and what was there may be freed or
- * not.
+ * fails *address is as it was, and what is there, too; with NIGH_NODE_LOST, NIGH_CLOSED,
+ * NIGH_EXPELLED or NIGH_DISK what was allocated may stay so. Once the bytes are copied and flushed
+ * it has not failed, whatever comes of the free that may have been carried out (the time is up, the
+ * old home goes, the own node, or its log fails): *address is the new one, what was there may be
+ * freed or not, and the next call says what has become of the handle.
  */
 NIGH_API nigh_status nigh_space_realloc(nigh_space *space, uint64_t old_size, uint64_t size,
                                         uint64_t timeout_us, nigh_space_address *address);
 
 /*
- * Frees what nigh_space_alloc gave, whole. From then on nobody reads it: NIGH_NOT_FOUND. Who has
- * locked a block of it is waited for; a thread unlocks its own before, as nobody else does while it
- * waits. NIGH_INVALID: it gave no such address, or it is free, or the thread has locked its first
- * block; NIGH_NOT_FOUND: the space was deleted; NIGH_BUSY: as nigh_space_alloc; NIGH_PEER_LOST,
+ * Frees what nigh_space_alloc gave, whole. From then on nobody reads it: NIGH_NOT_FOUND. Who else
+ * has locked a block of it is waited for; a thread unlocks its own before. NIGH_INVALID: it gave no
+ * such address, or it is free, or the thread has locked a block of it: then nothing of it is freed;
+ * NIGH_NOT_FOUND: the space was deleted; NIGH_BUSY: as nigh_space_alloc; NIGH_PEER_LOST,
  * NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_CLOSED, NIGH_DISK: it may be freed or not, or some blocks of
  * it. Address 0 is allowed.
  */

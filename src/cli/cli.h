@@ -120,6 +120,10 @@ void cli_print_help(const char *verb, const char *arguments, const char *summary
 /* Usage error: says it and points to --help, in one line; returns CLI_USAGE. */
 int cli_usage(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* What was asked for is well said, but there is no such thing, of which --help knows nothing;
+ * returns CLI_USAGE. */
+int cli_wrong(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /*
  * The id of a NAME argument: a name, or "id:" and 40 hexadecimal digits. *is_name: whether the name
  * is to be kept with the object. Returns CLI_OK or says what is wrong and returns CLI_USAGE.

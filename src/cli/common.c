@@ -145,6 +145,16 @@ int cli_usage(const struct cli *cli, const char *format, ...)
     return CLI_USAGE;
 }
 
+int cli_wrong(const struct cli *cli, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    print_error(cli, false, format, arguments);
+    va_end(arguments);
+    return CLI_USAGE;
+}
+
 void cli_error_fields(struct json *json, int exit_code)
 {
     if (exit_code != CLI_OK) {

@@ -124,7 +124,7 @@ int cli_find_member(struct cli *cli, const char *option, const char *text, uint3
     int exit_code = cli_find_node(cli, option, text, strlen(text), rank);
 
     if (exit_code == CLI_OK && cli_look_at_nodes(cli) == NIGH_OK && cli_node(*rank) == NULL) {
-        return cli_usage(cli, "%s: there is no node %s (nigh nodes)", option, text);
+        return cli_wrong(cli, "%s: there is no node %s (nigh nodes)", option, text);
     }
     return exit_code;
 }
@@ -388,6 +388,10 @@ static const char *life_note(const nigh_node_info *node)
 {
     switch (node->life) {
     case NIGH_NODE_SUSPECTED:
+        /* Its connection may have told of its death before they do. */
+        if (node->state == NIGH_NODE_IS_DEAD) {
+            return NULL;
+        }
         return "the other nodes hear nothing of it, and suspect that it is dead";
     case NIGH_NODE_FOUND_DEAD: return "the other nodes have heard nothing of it for too long";
     case NIGH_NODE_HAS_LEFT:

@@ -213,13 +213,13 @@ static int tell_not_moved(struct cli *cli, const struct region_job *job, nigh_re
         return tell_busy(cli, job, &info);
     }
     if (chunk >= info.chunk_count) {
-        return cli_usage(cli, "%s has no chunk %u: its last one is %u", job->name, chunk,
+        return cli_wrong(cli, "%s has no chunk %u: its last one is %u", job->name, chunk,
                          info.chunk_count - 1);
     }
     if (tell_donated(cli, job, region)) {
         return cli_exit_code(status);
     }
-    return cli_usage(cli, "there is no node %s to move a chunk to (nigh nodes)", job->words[1]);
+    return cli_wrong(cli, "there is no node %s to move a chunk to (nigh nodes)", job->words[1]);
 }
 
 static void report_move(const struct cli *cli, const struct region_job *job, uint32_t chunk,
@@ -281,7 +281,7 @@ static int find_user(struct cli *cli, const char *text, size_t length, uint32_t 
     }
     entry = name[0] != '\0' ? getpwnam(name) : NULL;
     if (entry == NULL) {
-        return cli_usage(cli, "there is no user '%s' on this machine", name);
+        return cli_wrong(cli, "there is no user '%s' on this machine", name);
     }
     *user = (uint32_t)entry->pw_uid;
     return CLI_OK;
@@ -337,7 +337,7 @@ int cli_region_chmod(struct cli *cli, const struct region_job *job)
                                cli_region_timeout_us(cli, job));
     nigh_region_close(region);
     if (status == NIGH_INVALID && change.whose == NIGH_REGION_USER) {
-        return cli_usage(cli, "%s is user %u's own, who has all rights", job->name, change.user);
+        return cli_wrong(cli, "%s is user %u's own, who has all rights", job->name, change.user);
     }
     if (status == NIGH_LIMIT) {
         cli_error(cli, "%s: %u users have rights of their own, and more cannot", job->name,

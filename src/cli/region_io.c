@@ -36,7 +36,7 @@ static int ask_size(struct cli *cli, const struct region_job *job, nigh_region *
         return cli_region_failed(cli, job, access, status);
     }
     if (job->offset > info.size) {
-        return cli_usage(cli, "%s has %llu byte%s: --offset %llu is behind its end", job->name,
+        return cli_wrong(cli, "%s has %llu byte%s: --offset %llu is behind its end", job->name,
                          (unsigned long long)info.size, plural(info.size),
                          (unsigned long long)job->offset);
     }
@@ -112,7 +112,7 @@ static int read_region(struct cli *cli, const struct region_job *job, nigh_regio
         return exit_code;
     }
     if ((job->given & REGION_SIZE) != 0 && job->size > size - job->offset) {
-        return cli_usage(cli, "%s has %llu byte%s from there on: --size %llu is more", job->name,
+        return cli_wrong(cli, "%s has %llu byte%s from there on: --size %llu is more", job->name,
                          (unsigned long long)(size - job->offset), plural(size - job->offset),
                          (unsigned long long)job->size);
     }

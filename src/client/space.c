@@ -115,8 +115,8 @@ static const char *own_sentence(uint32_t what, nigh_status status)
                    ? "as many threads of clients of this node use spaces as may"
                    : "there are as many spaces as there may be";
     case NIGH_UNSUPPORTED:
-        return "a node serves no spaces (nighd --space-memory), or keeps no logs of those that "
-               "are durable (nighd --log-dir), or is older than this libnigh";
+        return "the node serves no spaces: it was started without --space-memory, or is older than "
+               "they are";
     case NIGH_DISK:
         return "a node that would take part cannot write its log (nighd --log-dir): its disk is "
                "full, or fails";
@@ -566,6 +566,19 @@ static nigh_status check_sizes(nigh_client *client, const nigh_space_spec *spec)
     return NIGH_OK;
 }
 
+/* Of a durable one: whose node serves no spaces at all has no other answer to anything. */
+static nigh_status explain_unsupported(nigh_client *client, const char *name)
+{
+    nigh_space_info info = {.struct_size = sizeof(info)};
+
+    if (nigh_space_stat(client, name, LIMIT_NODE_GRACE_US, &info) == NIGH_UNSUPPORTED) {
+        return NIGH_UNSUPPORTED;
+    }
+    return error_set(client, NIGH_UNSUPPORTED,
+                     "a node that would take part keeps no logs of durable spaces: it was started "
+                     "without --log-dir");
+}
+
 nigh_status nigh_space_create(nigh_client *client, const nigh_space_spec *spec, uint64_t timeout_us,
                               nigh_space **space)
 {
@@ -596,6 +609,9 @@ nigh_status nigh_space_create(nigh_client *client, const nigh_space_spec *spec, 
     op.u.place.bytes = question;
     op.u.place.count = (uint32_t)sizeof(make) + space_name_bytes(spec->name);
     status = space_run(&op);
+    if (status == NIGH_UNSUPPORTED && spec->durability != NIGH_SPACE_DURABLE_NONE) {
+        return explain_unsupported(client, spec->name);
+    }
     return status == NIGH_OK
                ? open_named(client, spec->name, NIGH_SPACE_ALL, op_remaining_us(&op), space)
                : status;

@@ -228,6 +228,30 @@ static nigh_status take_answer(struct client_window *window, uint64_t *value, vo
     return status;
 }
 
+/* The node says no more than that; all that may be meant is named. */
+static nigh_status explain_busy(nigh_client *client, enum space_record_kind kind,
+                                unsigned long long at)
+{
+    switch (kind) {
+    case SPACE_RECORD_ALLOC:
+    case SPACE_RECORD_FREE:
+        return error_set(client, NIGH_BUSY,
+                         "too many mallocs and frees are under way (a home takes %d at a time, %d "
+                         "of them from one other node), or that home has only just begun, or too "
+                         "much else waits at this node",
+                         LIMIT_SPACE_JOBS, LIMIT_SPACE_JOBS_EACH);
+    case SPACE_RECORD_TRY_LOCK_READ:
+    case SPACE_RECORD_TRY_LOCK_WRITE:
+        return error_set(client, NIGH_BUSY,
+                         "another holds the block at 0x%llx, or too much waits at this node", at);
+    default:
+        return error_set(client, NIGH_BUSY,
+                         "the node that had the block at 0x%llx last is away, and may come back "
+                         "with it, or too much waits at this node",
+                         at);
+    }
+}
+
 static nigh_status explain(nigh_space *space, enum space_record_kind kind, uint64_t address,
                            nigh_status status)
 {
@@ -243,21 +267,17 @@ static nigh_status explain(nigh_space *space, enum space_record_kind kind, uint6
                          "what was at 0x%llx was lost with a node, or its home cannot be reached, "
                          "or takes no part in the space",
                          at);
-    case NIGH_BUSY:
-        return error_set(client, status,
-                         kind == SPACE_RECORD_TRY_LOCK_READ || kind == SPACE_RECORD_TRY_LOCK_WRITE
-                             ? "another holds the block at 0x%llx"
-                             : "the node that had the block at 0x%llx last is away, and may come "
-                               "back with it",
-                         at);
+    case NIGH_BUSY: return explain_busy(client, kind, at);
     case NIGH_OUT_OF_MEMORY:
         return error_set(client, status,
                          "there are not so many free blocks in a row%s, or none at such an address",
                          address == 0 ? " at this node" : " at that node");
     case NIGH_INVALID:
         return error_set(client, status,
-                         kind == SPACE_RECORD_FREE ? "nothing that was allocated begins at 0x%llx"
-                                                   : "there can be nothing at 0x%llx of the space",
+                         kind == SPACE_RECORD_FREE
+                             ? "nothing that was allocated begins at 0x%llx, or this thread has "
+                               "locked a block of it"
+                             : "there can be nothing at 0x%llx of the space",
                          at);
     default: return error_note(client, status);
     }

@@ -439,6 +439,21 @@ static nigh_status copy(nigh_space *space, uint64_t to, uint64_t from, uint64_t 
     return status == NIGH_OK ? nigh_space_flush(space, op_remaining_us(until), NULL) : status;
 }
 
+/* Whether what was to be freed is, for all that is known: of a free that ended so. */
+static bool may_be_freed(nigh_status status)
+{
+    switch (status) {
+    case NIGH_OK:
+    case NIGH_TIMEOUT:
+    case NIGH_PEER_LOST:
+    case NIGH_NODE_LOST:
+    case NIGH_CLOSED:
+    case NIGH_EXPELLED:
+    case NIGH_DISK: return true;
+    default: return false;
+    }
+}
+
 nigh_status nigh_space_realloc(nigh_space *space, uint64_t old_size, uint64_t size,
                                uint64_t timeout_us, nigh_space_address *address)
 {
@@ -468,8 +483,8 @@ nigh_status nigh_space_realloc(nigh_space *space, uint64_t old_size, uint64_t si
     status = copy(space, made, *address, min_u64(old_size, size), &until);
     if (status == NIGH_OK) {
         status = nigh_space_free(space, *address, op_remaining_us(&until));
-        /* It may be freed, and is here in any case. */
-        status = status == NIGH_TIMEOUT || status == NIGH_PEER_LOST ? NIGH_OK : status;
+        /* It is here in any case; what is wrong there the next call says. */
+        status = may_be_freed(status) ? NIGH_OK : status;
     }
     if (status != NIGH_OK) {
         (void)nigh_space_free(space, made, LIMIT_NODE_GRACE_US);

@@ -65,6 +65,23 @@ static uint64_t extent_default_bytes(uint64_t memory_bytes, uint32_t lanes)
     return UINT64_C(1) << (63 - __builtin_clzll(bytes));
 }
 
+/* More than any node has; mostly it was a slip, which what the machine has shows. */
+static nigh_status extent_refuse_most(uint64_t memory_bytes, char *why, size_t why_bytes)
+{
+    struct admission_facts *facts = malloc(sizeof(*facts));
+    char wanted[BYTES_SIZE_TEXT], most[BYTES_SIZE_TEXT], total[BYTES_SIZE_TEXT];
+    bool is_known = facts != NULL && admission_read("", facts) == NIGH_OK;
+
+    (void)bytes_format_sizes(memory_bytes, LIMIT_EXTENTS * LIMIT_EXTENT_BYTES_MAX, wanted, most);
+    if (is_known)
+        bytes_format_size(facts->memory_total_bytes, total);
+    free(facts);
+    return extent_refuse(NIGH_INVALID, why, why_bytes,
+                         "%s of memory are more than a node can have (%s)%s%s: ask for less",
+                         wanted, most, is_known ? ", and this machine has " : "",
+                         is_known ? total : "");
+}
+
 /* How many extents every lane gets, of which size. */
 static nigh_status extent_plan(const struct extent_options *options, uint64_t *extent_bytes,
                                uint32_t *per_lane, char *why, size_t why_bytes)
@@ -87,6 +104,8 @@ static nigh_status extent_plan(const struct extent_options *options, uint64_t *e
 
     share = (options->memory_bytes - 1) / options->lanes + 1;
     count = (share - 1) / bytes + 1;
+    if (count > LIMIT_EXTENTS / options->lanes && bytes == LIMIT_EXTENT_BYTES_MAX)
+        return extent_refuse_most(options->memory_bytes, why, why_bytes);
     if (count > LIMIT_EXTENTS / options->lanes)
         return extent_refuse(NIGH_INVALID, why, why_bytes,
                              "%llu extents for each of %u lanes: choose larger extents, so that "

@@ -11,6 +11,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "cluster/address.h"
+#include "memory/space_view.h"
 
 #define SETTINGS_OBJECT_BYTES        4096u /* one object for so many bytes of memory, by default */
 #define SETTINGS_OBJECTS_LEAST       (UINT64_C(64) << 10)
@@ -83,6 +84,23 @@ static nigh_status settings_check_memory(struct node_settings *s, char *why, siz
                              "huge pages are 0 (where granted), 1 (required) or 2 (never), not %u",
                              s->huge_pages);
     return NIGH_OK;
+}
+
+/* Of a space with the fewest blocks, and those the smallest: a node that has less takes part in
+ * none. */
+static nigh_status settings_check_space_memory(const struct node_settings *s, char *why,
+                                               size_t why_bytes)
+{
+    uint64_t least_bytes = space_view_home_bytes(2, LIMIT_SPACE_BLOCK_MIN) +
+                           space_view_cache_bytes(1, LIMIT_SPACE_BLOCK_MIN);
+    char given[BYTES_SIZE_TEXT], least[BYTES_SIZE_TEXT];
+
+    if (s->space_memory_bytes == 0 || s->space_memory_bytes >= least_bytes)
+        return NIGH_OK;
+    (void)bytes_format_sizes(s->space_memory_bytes, least_bytes, given, least);
+    return settings_fail(why, why_bytes,
+                         "a memory for spaces of %s is too small; the least that one takes is %s",
+                         given, least);
 }
 
 static nigh_status settings_check_lanes(struct node_settings *s, uint32_t cores, char *why,
@@ -445,6 +463,8 @@ nigh_status settings_resolve(const nigh_node_options *given, uint32_t cores,
     out->socket_mode = options.socket_mode;
 
     status = settings_check_memory(out, why, why_bytes);
+    if (status == NIGH_OK)
+        status = settings_check_space_memory(out, why, why_bytes);
     if (status == NIGH_OK && options.region_qos > NIGH_REGION_QOS_SEPARATE)
         status = settings_fail(why, why_bytes,
                                "priorities of regions are 0 (low ones are limited), 1 (none) or 2 "

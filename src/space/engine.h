@@ -216,7 +216,7 @@ enum space_op_kind {
     SPACE_OP_UNLOCK,
     SPACE_OP_ALLOC, /* operands: bytes, and a power of two that the address is a multiple of (0: a
                        block's bytes); near the address, unless that is 0; the value: where */
-    SPACE_OP_FREE,
+    SPACE_OP_FREE,  /* operands: the nearest block behind its first that who frees it holds, or 0 */
     SPACE_OP_KINDS
 };
 
@@ -260,8 +260,9 @@ struct space_op {
 /*
  * true: it has ended, and `ended` is not called. `status` then:
  *
- *   NIGH_INVALID     no such address; over a block's end; not aligned; FREE: not what ALLOC gave;
- *                    to write or hold once more what it holds to read
+ *   NIGH_INVALID     no such address; over a block's end; not aligned; FREE: of what ALLOC did
+ *                    not give, or its client holds some of; to write or hold once more what it
+ *                    holds to read
  *   NIGH_NOT_FOUND   the block is not in use: it was freed, or never given
  *   NIGH_NODE_LOST   its last bytes were a node's that is gone
  *   NIGH_PEER_LOST   its home is no member; an atomic: the same, or its link broke: it may be done

@@ -472,6 +472,7 @@ static enum engine_tried try_line(struct space_engine *engine, struct line_at *a
                                   struct space_op *op)
 {
     struct space_message message = engine_here(engine, event_of(op->kind));
+    bool had = space_line_is_readable(at->line);
     enum space_result result;
 
     if (op->is_try && is_busy(engine, at, op)) {
@@ -479,6 +480,9 @@ static enum engine_tried try_line(struct space_engine *engine, struct line_at *a
         return TRIED_ENDED;
     }
     result = step(engine, at, &message, op);
+    if (op->kind == SPACE_OP_UNLOCK) { /* what was owed is given */
+        engine->stats.invalidations += had && !space_line_is_readable(at->line);
+    }
     if (result == SPACE_WAITS) {
         return TRIED_WAITS;
     }

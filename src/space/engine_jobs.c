@@ -184,8 +184,7 @@ static uint64_t take_blocks(struct space_engine *engine, uint64_t blocks, uint64
                                         align <= size ? 1 : align / size);
 }
 
-/* What is to be done, or why not. Of ALLOC: how many bytes, and what its address is a multiple of.
- */
+/* What is to be done, or why not. `operands` as of an op. */
 static nigh_status plan(struct space_engine *engine, uint8_t kind, uint64_t address,
                         const uint64_t operands[2], struct engine_job *job)
 {
@@ -206,6 +205,11 @@ static nigh_status plan(struct space_engine *engine, uint8_t kind, uint64_t addr
     }
     job->count = space_allocator_length(&engine->allocator, job->first);
     if (job->count == 0) {
+        return NIGH_INVALID;
+    }
+    /* It would wait for who waits for it. */
+    if (operands[0] > address &&
+        (operands[0] - address) >> engine->config.home.shift < job->count) {
         return NIGH_INVALID;
     }
     space_allocator_leave(&engine->allocator, job->first);
@@ -250,7 +254,7 @@ static enum engine_tried ask_far(struct space_engine *engine, struct space_op *o
     if (op->kind == SPACE_OP_ALLOC && op->operands[1] > engine->config.home.mask + 1) {
         wire.why = (uint8_t)__builtin_ctzll(op->operands[1]);
     }
-    wire.operands[0] = op->kind == SPACE_OP_ALLOC ? op->operands[0] : 0;
+    wire.operands[0] = op->operands[0];
     wire.operands[1] = op->ticket;
     op->state = OP_FAR;
     list_push_back(&engine->far, &op->node);

@@ -379,8 +379,8 @@ static bool is_one_too_many(const struct space_engine *engine, const struct spac
 }
 
 /* When something is to be done of it, though nothing comes. Where a try is had, or is not, within
- * what an answer takes it asks nobody else. */
-static void arm(struct space_engine *engine, struct space_op *op)
+ * what an answer takes it asks nobody else. false: there is no room for that. */
+static bool arm(struct space_engine *engine, struct space_op *op)
 {
     uint64_t due_us = op->deadline_us;
 
@@ -388,12 +388,10 @@ static void arm(struct space_engine *engine, struct space_op *op)
         due_us = min_u64(due_us, engine->now_us + LIMIT_SPACE_TRY_US);
     }
     if (timer_is_armed(&op->timer) && op->timer.deadline_us == due_us) {
-        return;
+        return true;
     }
     timers_cancel(&engine->timers, &op->timer);
-    if (due_us != UINT64_MAX && timers_add(&engine->timers, &op->timer, due_us) != NIGH_OK) {
-        NIGH_ASSERT(op->deadline_us == UINT64_MAX); /* nothing was promised of when that asks */
-    }
+    return due_us == UINT64_MAX || timers_add(&engine->timers, &op->timer, due_us) == NIGH_OK;
 }
 
 /* ENDED, or it waits where it has to. */
@@ -447,8 +445,8 @@ static void try_one(struct space_engine *engine, struct space_op *op)
     tried = start(engine, op);
     if (tried == TRIED_ENDED) {
         engine_end_op(engine, op, op->status);
-    } else {
-        arm(engine, op);
+    } else if (!arm(engine, op)) {
+        engine_end_op(engine, op, NIGH_BUSY); /* a try without an end: it would never ask */
     }
 }
 
@@ -491,10 +489,13 @@ void engine_feed(struct space_engine *engine)
 static void time_out(struct space_engine *engine, struct space_op *op)
 {
     if (engine->now_us < op->deadline_us) {
+        bool is_armed;
+
         if (op->asked == 0) {
             engine_ask_if_held(engine, op);
         }
-        arm(engine, op);
+        is_armed = arm(engine, op);
+        NIGH_ASSERT(is_armed); /* by the room that it had */
         return;
     }
     if (op->state == OP_JOB) {
@@ -634,18 +635,19 @@ bool space_engine_begin(struct space_engine *engine, struct space_op *op, uint64
     if (op->status != NIGH_OK) {
         return true;
     }
-    if (op->deadline_us != UINT64_MAX && engine->timers.count == engine->timers.capacity) {
+    if ((op->deadline_us != UINT64_MAX || op->is_try) &&
+        engine->timers.count == engine->timers.capacity) {
         op->status = NIGH_BUSY; /* before anything of it was said */
         return true;
     }
     tried = start(engine, op);
-    if (tried == TRIED_ENDED) {
-        engine_wake(engine);
+    engine_wake(engine);
+    if (tried != TRIED_ENDED && !arm(engine, op)) {
+        space_engine_give_up(engine, op); /* a try that this woke has the last room */
+        op->status = NIGH_BUSY;
         return true;
     }
-    arm(engine, op);
-    engine_wake(engine);
-    return false;
+    return tried == TRIED_ENDED;
 }
 
 /* Of a space with a log each write is a record there, and may have to wait. */

@@ -332,6 +332,27 @@ static struct hold *hold_over(struct window *window, const struct record *record
     return NULL;
 }
 
+/* What its thread holds behind a block that it frees, nearest to that: of a block that it had given
+ * back by then a FREE has only to wait. 0: nothing. */
+static uint64_t held_behind(const struct window *window, const struct record *record)
+{
+    uint64_t at = record->record.at, first = 0;
+
+    for (uint32_t n = 0; n < LIMIT_SPACE_HOLDS && window->held > 0; n++) {
+        const struct hold *hold = &window->holds[n];
+
+        if (hold->engine != record->engine || hold->block <= record->record.address ||
+            (first != 0 && hold->block >= first)) {
+            continue;
+        }
+        if (hold->is_leaving ? at < hold->until
+                             : !space_consumer_is_kept(&window->consumer, n, at)) {
+            first = hold->block;
+        }
+    }
+    return first;
+}
+
 /* Whether it may be asked for at all, with what the window holds. */
 static nigh_status prepare(struct window *window, struct record *record, bool may_write,
                            uint64_t now_us)
@@ -363,7 +384,11 @@ static nigh_status prepare(struct window *window, struct record *record, bool ma
     if (asked->kind == SPACE_RECORD_UNLOCK) {
         hold_forget(window, hold);
     }
-    return asked->kind == SPACE_RECORD_FREE && hold != NULL ? NIGH_INVALID : NIGH_OK;
+    if (asked->kind == SPACE_RECORD_FREE) {
+        op->operands[0] = held_behind(window, record);
+        return hold != NULL ? NIGH_INVALID : NIGH_OK;
+    }
+    return NIGH_OK;
 }
 
 static void begin_op(struct window *window, struct record *record, uint64_t now_us)

@@ -82,8 +82,7 @@ nigh_status space_wire_check(const struct space_wire *wire)
     case SPACE_WIRE_ALLOC:
     case SPACE_WIRE_FREE:
         is_good = is_of_no_block(wire) && wire->event == 0 && wire->term == 0 &&
-                  (wire->kind == SPACE_WIRE_ALLOC ? wire->why <= LIMIT_SPACE_ALIGN_BITS
-                                                  : wire->why == 0 && wire->operands[0] == 0);
+                  wire->why <= (wire->kind == SPACE_WIRE_ALLOC ? LIMIT_SPACE_ALIGN_BITS : 0);
         break;
     case SPACE_WIRE_ANSWER:
         is_good = is_of_no_block(wire) && wire->why == 0 && wire->term == 0 &&

@@ -23,7 +23,7 @@ enum space_wire_kind {
     SPACE_WIRE_TO_HOME,   /* of a block whose home the receiver is: enum space_home_event */
     SPACE_WIRE_TO_CACHE,  /* of one that the receiver caches: enum space_cache_event */
     SPACE_WIRE_ALLOC,     /* operands: bytes, ticket; home memory is wanted */
-    SPACE_WIRE_FREE,      /* operands: -, ticket; what lies at the address is freed */
+    SPACE_WIRE_FREE,      /* operands: as of an op, ticket; what lies at the address is freed */
     SPACE_WIRE_ANSWER, /* of these two, as `event` says. operands: a status, ticket; the address */
     /* operands: -, number. To the home: who asked for the block waits, and some of that would lock
      * it only if nobody holds it. From the home: it waits for the receiver's answer. */

@@ -53,6 +53,8 @@ def test_a_node_that_serves_none_says_so():
     assert node.ready
     code, printed, said = run("bench", "space", node=node)
     assert code not in (OK, USAGE) and printed == b"" and "--space-memory" in said, (code, printed, said)
+    code, printed, said = run("space", "create", "s", "1M", "--durability", "sync", node=node)
+    assert code not in (OK, USAGE) and "--space-memory" in said and "--log-dir" not in said, (code, printed, said)
     assert node.stop()[0] == 0
 
 

@@ -63,6 +63,7 @@ def test_wrong_flags(folder, good):
         (["--memory", "-1"], ["--memory", "not a size"]),
         (["--memory", "0"], ["memory size of 0", "K, M, G, T or P", "--memory 1G"]),
         (["--memory", "1M"], ["too small", "16.0 MiB"]),
+        (good + ["--space-memory", "1K"], ["memory for spaces of 1.0 KiB is too small", "24.0 KiB"]),
         (["--memory", "99999999999999999999"], ["not a size"]),
         (good + ["--no-such-thing"], ["no option", "--help"]),
         (good + ["-x"], ["no option"]),

@@ -444,6 +444,7 @@ static void all_nodes_need_a_directory(void **state)
                          NIGH_UNSUPPORTED);
         nigh_client_error(world.client[n], why, sizeof why);
         assert_non_null(strstr(why, "--log-dir"));
+        assert_null(strstr(why, "--space-memory"));
     }
     spec.durability = NIGH_SPACE_DURABLE_NONE;
     claim(world.client[1], nigh_space_create(world.client[1], &spec, WAIT_US, &space));

@@ -775,6 +775,30 @@ static void words_are_changed_at_once(void **state)
     finish(&world);
 }
 
+/* Of what was asked, not of what might have been. */
+static void what_is_busy_is_said_so(void **state)
+{
+    struct world world;
+    uint64_t value = 0;
+
+    (void)state;
+    begin(&world);
+    atomic_store(&world.fake.fails_kinds, UINT32_MAX);
+    atomic_store(&world.fake.fails, NIGH_BUSY);
+    assert_int_equal(nigh_space_alloc(world.space, 8, 0, WAIT_US, &value), NIGH_BUSY);
+    assert_sentence(&world, "a home takes 256 at a time, 16 of them from one other node");
+    assert_int_equal(nigh_space_free(world.space, HERE(1), WAIT_US), NIGH_BUSY);
+    assert_sentence(&world, "mallocs and frees");
+    assert_int_equal(nigh_space_try_lock_read(world.space, HERE(1), 1, WAIT_US), NIGH_BUSY);
+    assert_sentence(&world, "another holds the block at 0x200");
+    assert_int_equal(nigh_space_fetch_add(world.space, THERE(1), 2, WAIT_US, &value), NIGH_BUSY);
+    assert_sentence(&world, "had the block at 0x1000000000200 last is away");
+    atomic_store(&world.fake.fails, NIGH_INVALID);
+    assert_int_equal(nigh_space_free(world.space, HERE(1), WAIT_US), NIGH_INVALID);
+    assert_sentence(&world, "this thread has locked a block of it");
+    finish(&world);
+}
+
 /* ---- memory --------------------------------------------------------------- */
 
 static void memory_is_had_and_given_back(void **state)
@@ -818,6 +842,66 @@ static void memory_is_had_and_given_back(void **state)
     assert_int_equal(nigh_space_free(world.space, a, WAIT_US), NIGH_OK);
     assert_int_equal(nigh_space_free(world.space, a, WAIT_US), NIGH_NOT_FOUND);
     assert_int_equal(nigh_space_free(world.space, 0, WAIT_US), NIGH_OK);
+    finish(&world);
+}
+
+/* What was copied is what there is where the old bytes may be freed; where they are not, those. */
+static void what_was_moved_is_not_said_to_be_elsewhere(void **state)
+{
+    static const nigh_status moved[] = {NIGH_TIMEOUT, NIGH_PEER_LOST, NIGH_NODE_LOST, NIGH_CLOSED,
+                                        NIGH_DISK};
+    static const nigh_status stays[] = {NIGH_INVALID, NIGH_BUSY, NIGH_NOT_FOUND};
+    struct world world;
+    nigh_space_address a = 0, before;
+    uint32_t frees;
+
+    (void)state;
+    begin(&world);
+    assert_int_equal(nigh_space_alloc(world.space, 8, 0, WAIT_US, &a), NIGH_OK);
+    put(&world, a, 77);
+    atomic_store(&world.fake.fails_kinds, 1u << SPACE_RECORD_FREE);
+    for (uint32_t n = 0; n < ARRAY_LENGTH(moved); n++) {
+        atomic_store(&world.fake.fails, moved[n]);
+        before = a;
+        frees = said(&world, SPACE_RECORD_FREE);
+        assert_int_equal(nigh_space_realloc(world.space, 8, BLOCK, WAIT_US, &a), NIGH_OK);
+        assert_int_not_equal(a, before);
+        assert_int_equal(get(&world, a), 77);
+        assert_int_equal(said(&world, SPACE_RECORD_FREE), frees + 1);
+    }
+    for (uint32_t n = 0; n < ARRAY_LENGTH(stays); n++) {
+        atomic_store(&world.fake.fails, stays[n]);
+        before = a;
+        frees = said(&world, SPACE_RECORD_FREE);
+        assert_int_equal(nigh_space_realloc(world.space, 8, BLOCK, WAIT_US, &a), stays[n]);
+        assert_int_equal(a, before);
+        assert_int_equal(said(&world, SPACE_RECORD_FREE), frees + 2); /* that, and the new */
+    }
+    finish(&world);
+}
+
+static nigh_status grow(struct other *other)
+{
+    return nigh_space_realloc(other->world->space, 8, BLOCK, WAIT_US, &other->address);
+}
+
+/* ... also where the node goes with the free that it was asked for. */
+static void what_was_moved_before_the_node_went_is_there(void **state)
+{
+    struct world world;
+    struct other other;
+    nigh_space_address a = 0;
+
+    (void)state;
+    begin(&world);
+    assert_int_equal(nigh_space_alloc(world.space, 8, 0, WAIT_US, &a), NIGH_OK);
+    atomic_store(&world.fake.keeps, 1u << SPACE_RECORD_FREE);
+    begin_other(&world, &other, grow, a);
+    assert_true(SUPPORT_WAIT(said(&world, SPACE_RECORD_FREE) == 1, 20000));
+    fake_node_die(&world.f.fake, true);
+    assert_int_equal(end_other(&other), NIGH_OK);
+    assert_int_not_equal(other.address, a);
+    assert_int_equal(nigh_space_read(world.space, other.address, &a, 8, WAIT_US), NIGH_NODE_LOST);
     finish(&world);
 }
 
@@ -1693,7 +1777,10 @@ int main(void)
         cmocka_unit_test(fences_are_said_and_waited_for),
         cmocka_unit_test(a_flush_says_what_failed),
         cmocka_unit_test(words_are_changed_at_once),
+        cmocka_unit_test(what_is_busy_is_said_so),
         cmocka_unit_test(memory_is_had_and_given_back),
+        cmocka_unit_test(what_was_moved_is_not_said_to_be_elsewhere),
+        cmocka_unit_test(what_was_moved_before_the_node_went_is_there),
         cmocka_unit_test(locks_keep_others_away),
         cmocka_unit_test(a_range_is_locked_whole),
         cmocka_unit_test(a_range_that_another_has_a_part_of_is_not_locked),

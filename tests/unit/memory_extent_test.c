@@ -158,6 +158,11 @@ static void test_sizes(void **state)
     options.memory_bytes = UINT64_MAX;
     options.extent_bytes = LIMIT_EXTENT_BYTES_MAX;
     assert_int_equal(extent_set_create(&options, &set, why, sizeof(why)), NIGH_INVALID);
+    options.memory_bytes = 100 * MIB * MIB; /* larger extents there are not */
+    options.extent_bytes = 0;
+    assert_int_equal(extent_set_create(&options, &set, why, sizeof(why)), NIGH_INVALID);
+    assert_non_null(strstr(why, "100.0 TiB of memory are more than a node can have (64.0 TiB)"));
+    assert_non_null(strstr(why, "this machine has"));
     assert_null(set);
 }
 

@@ -85,6 +85,7 @@ static void each_wrong_option_has_its_sentence(void **state)
     WRONG(struct_size, 8, "struct_size");
     WRONG(memory_bytes, 0, "memory");
     WRONG(memory_bytes, 1 << 20, "least is 16");
+    WRONG(space_memory_bytes, 24 * 1024 - 1, "the least that one takes is 24.0 KiB");
     WRONG(extent_bytes, 3 << 20, "power of two");
     WRONG(extent_bytes, 1 << 20, "power of two");
     WRONG(lanes, 3, "1, 2, 4");

@@ -586,6 +586,43 @@ static void nothing_is_owed_to_a_home_that_is_gone(void **state)
     }
 }
 
+static uint64_t count_taken(void)
+{
+    struct space_engine_stats stats;
+
+    space_engine_stats(engine, &stats);
+    return stats.invalidations;
+}
+
+/* A copy is taken as another wants it, or as its last holder lets go: the same is counted. */
+static void what_is_taken_is_counted(void **state)
+{
+    uint64_t block;
+
+    (void)state;
+    begin();
+    block = own();
+    forward(block);
+    assert_int_equal(count_taken(), 1);
+    end();
+    begin();
+    block = own();
+    (void)lock_of(block, SPACE_OP_LOCK_READ);
+    (void)lock_of(block, SPACE_OP_LOCK_READ);
+    forward(block);
+    unlock(block, SPACE_HOLDS_TO_READ);
+    assert_int_equal(count_taken(), 0);
+    unlock(block, SPACE_HOLDS_TO_READ);
+    assert_int_equal(count_taken(), 1);
+    end();
+    begin();
+    block = own();
+    (void)lock_of(block, SPACE_OP_LOCK_WRITE);
+    unlock(block, SPACE_HOLDS_ALONE); /* nobody wants it */
+    assert_int_equal(count_taken(), 0);
+    end();
+}
+
 static uint64_t count_used(void)
 {
     struct space_engine_stats stats;
@@ -749,6 +786,43 @@ static void what_is_given_back_is_free(void **state)
     sent = 0;
     space_engine_give_back(engine, space_address_first(1) + BYTES, 1);
     assert_int_equal(count_said(1, SPACE_WIRE_FREE, 0), 0);
+    end();
+}
+
+static nigh_status free_for_seat_1(uint64_t address, uint64_t held)
+{
+    say(1,
+        (struct space_wire){.kind = SPACE_WIRE_FREE, .address = address, .operands = {held, 77}});
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(sends[sent - 1].wire.kind, SPACE_WIRE_ANSWER);
+    return (nigh_status)(int64_t)sends[sent - 1].wire.operands[0];
+}
+
+/* Who frees says which block behind the first it holds next: it would wait for itself, here or at
+ * another home. */
+static void what_its_client_holds_is_not_freed(void **state)
+{
+    struct space_op op;
+
+    (void)state;
+    begin();
+    say_term(1, SPACE_TERM_TERM, 5, 7);
+    say_term(1, SPACE_TERM_OPENED, 5, 0);
+    op = op_of(SPACE_OP_FREE, space_address_first(1) + BYTES);
+    op.operands[0] = op.address + 3 * BYTES;
+    assert_false(space_engine_begin(engine, &op, 1));
+    assert_int_equal(sends[sent - 1].wire.kind, SPACE_WIRE_FREE);
+    assert_int_equal(sends[sent - 1].wire.operands[0], op.address + 3 * BYTES);
+    space_engine_give_up(engine, &op);
+    op = op_of(SPACE_OP_ALLOC, 0);
+    op.operands[0] = 3 * BYTES;
+    assert_false(space_engine_begin(engine, &op, 1));
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(free_for_seat_1(op.value, op.value + BYTES), NIGH_INVALID);
+    assert_int_equal(free_for_seat_1(op.value, op.value + 2 * BYTES), NIGH_INVALID);
+    assert_int_equal(count_used(), 3);
+    assert_int_equal(free_for_seat_1(op.value, op.value + 3 * BYTES), NIGH_OK);
+    assert_int_equal(count_used(), 0);
     end();
 }
 
@@ -2292,11 +2366,13 @@ int main(void)
         cmocka_unit_test(who_holds_waits_for_nobody),
         cmocka_unit_test(a_try_waits_no_longer_than_it_may),
         cmocka_unit_test(nothing_is_owed_to_a_home_that_is_gone),
+        cmocka_unit_test(what_is_taken_is_counted),
         cmocka_unit_test(who_comes_back_has_asked_for_nothing),
         cmocka_unit_test(memory_is_given_at_multiples),
         cmocka_unit_test(no_other_multiples_are_asked_for),
         cmocka_unit_test(what_another_home_gives_is_at_a_multiple),
         cmocka_unit_test(what_is_given_back_is_free),
+        cmocka_unit_test(what_its_client_holds_is_not_freed),
         cmocka_unit_test(what_is_too_much_is_not_begun),
         cmocka_unit_test(what_somebody_has_is_not_freed_for_want_of_room),
         cmocka_unit_test(who_holds_leaves_frames_to_others),

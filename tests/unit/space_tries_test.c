@@ -347,6 +347,79 @@ static void its_time_is_what_it_was(void **state)
     claim_ended(&op, NIGH_TIMEOUT);
 }
 
+static struct space_op many[LIMIT_SPACE_PLACES];
+
+/* So many as may be: they wait for a block that is held. */
+static void fill_times(uint32_t node, uint64_t block, uint32_t first, uint32_t count)
+{
+    for (uint32_t n = first; n < count; n++) {
+        many[n] = (struct space_op){.kind = SPACE_OP_LOCK_READ,
+                                    .address = block,
+                                    .deadline_us = now_us + LONG,
+                                    .ended = op_ended};
+        assert_false(space_engine_begin(nodes[node].engine, &many[n], now_us));
+    }
+}
+
+static uint64_t count_asks(uint32_t node)
+{
+    struct space_engine_stats stats;
+
+    space_engine_stats(nodes[node].engine, &stats);
+    return stats.asks;
+}
+
+/* A try that may wait for ever is refused where nothing has room to know its time. */
+static void what_has_no_end_has_a_time_to_ask(void **state)
+{
+    uint64_t held = allocate(0), block = allocate(0), before;
+    struct space_op op = {.kind = SPACE_OP_LOCK_READ,
+                          .is_try = true,
+                          .address = block,
+                          .deadline_us = UINT64_MAX,
+                          .ended = op_ended};
+
+    (void)state;
+    lock(1, SPACE_OP_LOCK_WRITE, held);
+    lock(1, SPACE_OP_LOCK_WRITE, block);
+    fill_times(2, held, 0, LIMIT_SPACE_PLACES);
+    settle();
+    before = count_asks(2);
+    asked = 0;
+    assert_true(space_engine_begin(nodes[2].engine, &op, now_us));
+    assert_int_equal(op.status, NIGH_BUSY);
+    assert_int_equal(count_asks(2), before); /* nothing of it was said */
+    space_engine_give_up(nodes[2].engine, &many[0]);
+    assert_false(space_engine_begin(nodes[2].engine, &op, now_us));
+    pass(LIMIT_SPACE_TRY_US);
+    claim_ended(&op, NIGH_BUSY);
+    assert_int_equal(asked, 2);
+    pass(LONG);
+    claim_ended(&many[1], NIGH_TIMEOUT);
+}
+
+/* ... also where it has waited for something else until then. */
+static void what_waited_to_begin_has_a_time_to_ask(void **state)
+{
+    uint64_t held = allocate(0), block = allocate(0);
+    struct space_op op = {.kind = SPACE_OP_LOCK_READ,
+                          .is_try = true,
+                          .address = block,
+                          .deadline_us = UINT64_MAX,
+                          .ended = op_ended};
+
+    (void)state;
+    lock(1, SPACE_OP_LOCK_WRITE, held);
+    lock(1, SPACE_OP_LOCK_WRITE, block);
+    fill_times(2, held, 0, LIMIT_SPACE_PLACES - 1);
+    space_engine_pause(nodes[2].engine, true, now_us);
+    assert_false(space_engine_begin(nodes[2].engine, &op, now_us));
+    fill_times(2, held, LIMIT_SPACE_PLACES - 1, LIMIT_SPACE_PLACES);
+    space_engine_pause(nodes[2].engine, false, now_us);
+    settle();
+    claim_ended(&op, NIGH_BUSY);
+}
+
 /* What is only kept is let go, and nobody is refused. */
 static void what_another_node_keeps_is_waited_for(void **state)
 {
@@ -711,6 +784,8 @@ int main(void)
         TEST(what_another_node_holds_is_busy_soon),
         TEST(what_is_held_to_read_is_read),
         TEST(its_time_is_what_it_was),
+        TEST(what_has_no_end_has_a_time_to_ask),
+        TEST(what_waited_to_begin_has_a_time_to_ask),
         TEST(what_another_node_keeps_is_waited_for),
         TEST(all_who_may_hold_it_are_asked),
         TEST(who_has_it_next_is_asked),

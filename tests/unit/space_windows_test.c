@@ -471,6 +471,70 @@ static void what_a_window_does_not_hold_it_does_not_let_go(void **state)
     end();
 }
 
+static uint64_t allocate(uint32_t who, uint64_t bytes)
+{
+    uint64_t operands[2] = {bytes, 0}, address = 0;
+
+    assert_true(space_producer_ask(&producers[who], SPACE_RECORD_ALLOC, &mapped, 0, 0, operands,
+                                   UINT64_MAX));
+    turn();
+    assert_int_equal(answer(who, &address), NIGH_OK);
+    return address;
+}
+
+static void unlock(uint32_t who, uint64_t address)
+{
+    assert_true(space_producer_say(&producers[who], SPACE_RECORD_UNLOCK, &mapped, address));
+    turn();
+}
+
+/* Its unlock would stand behind that: told at once, and no block of it is freed. */
+static void who_holds_a_block_of_it_frees_nothing(void **state)
+{
+    uint64_t many, behind;
+
+    (void)state;
+    begin();
+    many = allocate(0, 3 * BYTES);
+    behind = allocate(0, BYTES);
+    assert_int_equal(behind, many + 3 * BYTES);
+    assert_int_equal(ask_now(0, SPACE_RECORD_LOCK_WRITE, behind), NIGH_OK);
+    for (uint32_t n = 0; n < 3; n++) {
+        uint8_t kind = n == 1 ? SPACE_RECORD_LOCK_READ : SPACE_RECORD_LOCK_WRITE;
+
+        assert_int_equal(ask_now(0, (enum space_record_kind)kind, many + n * BYTES), NIGH_OK);
+        assert_int_equal(ask_now(0, SPACE_RECORD_FREE, many), NIGH_INVALID);
+        unlock(0, many + n * BYTES);
+        assert_int_equal(ask_now(1, SPACE_RECORD_READ, many), NIGH_OK);
+    }
+    assert_int_equal(ask_now(0, SPACE_RECORD_FREE, many), NIGH_OK);
+    assert_int_equal(ask_now(1, SPACE_RECORD_READ, many), NIGH_NOT_FOUND);
+    end();
+}
+
+/* ... but what another has locked is waited for, and what it only keeps is given back. */
+static void what_is_not_its_own_is_waited_for(void **state)
+{
+    uint64_t many, value = 0;
+    uint32_t kept;
+
+    (void)state;
+    begin();
+    many = allocate(0, 3 * BYTES);
+    assert_int_equal(ask_now(1, SPACE_RECORD_LOCK_READ, many + 2 * BYTES), NIGH_OK);
+    ask(0, SPACE_RECORD_FREE, many, UINT64_MAX);
+    assert_false(space_producer_is_answered(&producers[0]));
+    unlock(1, many + 2 * BYTES);
+    assert_int_equal(answer(0, &value), NIGH_OK);
+    many = allocate(0, 3 * BYTES);
+    ask(0, SPACE_RECORD_LOCK_WRITE, many + BYTES, UINT64_MAX);
+    assert_int_equal(answer(0, &value), NIGH_OK);
+    kept = space_producer_note_lock(&producers[0], &mapped, many + BYTES, true, value);
+    assert_true(space_producer_keep(&producers[0], kept));
+    assert_int_equal(ask_now(0, SPACE_RECORD_FREE, many), NIGH_OK);
+    end();
+}
+
 static bool is_answered(uint32_t who)
 {
     return space_producer_is_answered(&producers[who]);
@@ -709,6 +773,8 @@ int main(void)
         cmocka_unit_test(a_row_waits_for_who_holds_a_block),
         cmocka_unit_test(a_row_is_of_what_each_write_says),
         cmocka_unit_test(what_a_window_does_not_hold_it_does_not_let_go),
+        cmocka_unit_test(who_holds_a_block_of_it_frees_nothing),
+        cmocka_unit_test(what_is_not_its_own_is_waited_for),
         cmocka_unit_test(what_was_read_without_a_lease_is_read_again),
         cmocka_unit_test(a_fetch_has_its_time_and_no_more),
         cmocka_unit_test(what_was_done_without_a_lease_is_told_with_one),
