@@ -99,13 +99,10 @@ struct links_shell {
     /* What was called so has been given up by the peer: rpc_shell.canceled. NULL: nobody minds. */
     void (*withdrawn)(void *context, struct link *link, uint64_t call);
     /* A message of spaces, of 1 to LIMIT_SPACE_MESSAGE bytes, aligned to eight and good until the
-     * return: what it was sent with is there. In the order in which the peer sent them, those of
-     * `landed` among them. Who finds that one is nonsense breaks the link. */
+     * return: what it was sent with is there. In the order in which the peer sent them. Who finds
+     * that one is nonsense breaks the link. */
     void (*spaced)(void *context, struct link *link, const uint8_t *bytes, uint32_t count,
                    uint64_t now_us);
-    /* A message of spaces that was written with its bytes, `count` together, where the peer was
-     * told to, or so it says: `imm` and `count` are to be looked at as what lies there. */
-    void (*landed)(void *context, struct link *link, uint32_t imm, uint64_t count, uint64_t now_us);
 };
 
 struct links_config {
@@ -131,7 +128,7 @@ struct links_config {
                            endpoint for regions; 0, at all lanes and nodes: there are none, nor such
                            endpoints: links_rights */
     bool serves_spaces; /* links have an endpoint for spaces where the peers' nodes do, too; needs
-                           shell.spaced and shell.landed. false: no memory is kept for any */
+                           shell.spaced. false: no memory is kept for any */
     uint64_t seed;      /* of the back-off's jitter */
     struct links_shell shell;
 };
@@ -293,7 +290,7 @@ nigh_status link_send(struct link *link, const struct fabric_slice *slices, uint
 nigh_status link_push(struct link *link, const struct fabric_slice *slices, uint32_t count,
                       struct fabric_remote remote, uint32_t imm, link_done *done, void *context);
 
-/* A message to the peer's spaces, and bytes that go with it. */
+/* A message to the peer's spaces, and bytes that go before it. */
 struct link_message {
     const void *bytes; /* taken during the call */
     uint32_t count;    /* of them, 1 to LIMIT_SPACE_MESSAGE */
@@ -323,15 +320,7 @@ struct link_message {
 nigh_status link_space_send(struct link *link, const struct link_message *message, link_done *done,
                             void *context);
 
-/*
- * The same in one post: the message's bytes are written to `remote` with the slices behind them,
- * and the peer's shell.landed is told `imm` and how many they are. Where the fabric has no writes
- * with immediate data they are written, and a message of the link's own tells that.
- */
-nigh_status link_space_grant(struct link *link, const struct link_message *message, uint32_t imm,
-                             link_done *done, void *context);
-
-/* How many more of both a link takes now; 0: it has no endpoint for them, too. */
+/* How many more a link takes now; 0: it has no endpoint for them, too. */
 uint32_t link_space_room(const struct link *link);
 
 /* Posts what was asked for and is not posted yet. Whoever begins something that takes long calls it
@@ -373,11 +362,11 @@ struct links_counters {
     uint64_t writes, write_bytes, atomics;
     uint64_t region_posts[LIMIT_REGION_ENDPOINTS]; /* READs, WRITEs, atomics of each endpoint */
     uint64_t region_bytes;                         /* of these READs and WRITEs */
-    uint64_t region_ends; /* of endpoints for regions, without their link's, and to own words */
-    uint64_t space_messages, space_grants; /* that left, of spaces */
-    uint64_t space_write_bytes;            /* of them, written before a message or with one */
-    uint64_t space_credits;                /* told of alone */
-    uint64_t calls_sent, calls_written;    /* frames of calls */
+    uint64_t region_ends;    /* of endpoints for regions, without their link's, and to own words */
+    uint64_t space_messages; /* that left, of spaces */
+    uint64_t space_write_bytes;         /* of them, written before a message */
+    uint64_t space_credits;             /* told of alone */
+    uint64_t calls_sent, calls_written; /* frames of calls */
     uint64_t ring_full;    /* of them, that were to be written and found no room: sent, or late */
     uint64_t ring_news;    /* sent only to tell of room */
     uint64_t other_epochs; /* frames of another list of members: each ended its link */

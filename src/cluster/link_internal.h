@@ -100,17 +100,15 @@ struct link_space_head {
     uint8_t magic;
     uint8_t kind;     /* enum link_space_kind */
     uint16_t credits; /* receives that are there again */
-    uint32_t imm;     /* LANDED */
-    uint32_t bytes;   /* MESSAGE: behind the head; LANDED: that were written */
-    uint32_t zero;
+    uint32_t bytes;   /* MESSAGE: behind the head */
 };
 
 struct link_space_word {
     struct link_space_head head;
-    uint8_t bytes[LIMIT_SPACE_MESSAGE];
+    _Alignas(8) uint8_t bytes[LIMIT_SPACE_MESSAGE];
 };
 
-_Static_assert(sizeof(struct link_space_word) == 80, "a message of spaces is on the wire");
+_Static_assert(sizeof(struct link_space_word) == 72, "a message of spaces is on the wire");
 
 /* A message of spaces, from the call until its slices are the caller's again. */
 struct link_space_send {
@@ -118,10 +116,8 @@ struct link_space_send {
     void *context;
     struct fabric_slice slices[LINK_SPACE_SLICES];
     struct fabric_remote remote;
-    uint32_t imm;
     uint8_t slice_count;
     uint8_t bytes; /* of the message: it lies in the word of the same place */
-    bool is_grant;
 };
 
 /*

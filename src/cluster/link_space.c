@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See link.h. The endpoint of a link for spaces: messages, and the bytes that are written before
- * them or with them, in one order.
+ * them, in one order.
  *
  * Each message takes a receive of the peer, of which both sides count the same:
  * LIMIT_SPACE_RECEIVES at the begin, then those that the peer says are there again. That goes with
@@ -30,14 +30,13 @@
 
 enum link_space_kind {
     SPACE_MESSAGE = 1, /* with what was written before it */
-    SPACE_LANDED,      /* it was written */
     SPACE_NEWS         /* credits alone */
 };
 
 _Static_assert((int)LINK_READS + LIMIT_BULK_ENDPOINTS - 1 <= (int)LINK_SPACES,
                "kinds of endpoints are on the wire");
 _Static_assert(SPACE_POSTS <= LIMIT_FABRIC_DEPTH, "an endpoint has room for them");
-_Static_assert(LINK_SPACE_SLICES < LIMIT_FABRIC_SLICES, "a message is written with its slices");
+_Static_assert(LINK_SPACE_SLICES <= LIMIT_FABRIC_SLICES, "they are one WRITE");
 _Static_assert(LIMIT_SPACE_SENDS > LINK_SIGNAL_EVERY, "what is not signalled leaves places free");
 
 /* ---- memory --------------------------------------------------------------- */
@@ -161,11 +160,6 @@ void link_space_begin(struct link *link)
 
 /* ---- posts ---------------------------------------------------------------- */
 
-static bool writes_imm(const struct links *links)
-{
-    return (links->config.fabric->caps.ops & FABRIC_CAN_WRITE_IMM) != 0;
-}
-
 /* What the peer is told of with the next head. */
 static uint16_t take_owed(struct link_space *space)
 {
@@ -185,8 +179,8 @@ static uint32_t signal_flags(struct link_side *side, bool is_awaited)
     return FABRIC_SOLICITED | FABRIC_SIGNALLED;
 }
 
-/* A device need not come for so little. */
-static void post(struct link_side *side, struct fabric_work *work)
+/* How many bytes it has. A device need not come for few of them. */
+static uint64_t post(struct link_side *side, struct fabric_work *work)
 {
     uint64_t bytes = 0;
 
@@ -198,45 +192,21 @@ static void post(struct link_side *side, struct fabric_work *work)
         work->flags |= FABRIC_INLINE;
     }
     link_add_to_chain(side, work);
+    return bytes;
 }
 
 static void post_word(struct link_side *side, struct link_space_word *word, uint32_t flags,
                       uint64_t tag)
 {
-    bool is_message = word->head.kind == SPACE_MESSAGE;
     struct fabric_slice slice = {.address = word,
-                                 .bytes = sizeof(word->head) + (is_message ? word->head.bytes : 0),
+                                 .bytes = sizeof(word->head) + word->head.bytes,
                                  .memory = side->link->space->registration};
     struct fabric_work work = {
         .op = FABRIC_SEND, .flags = flags, .tag = tag, .slices = &slice, .slice_count = 1};
 
     word->head.magic = SPACE_MAGIC;
     word->head.credits = take_owed(side->link->space);
-    post(side, &work);
-}
-
-/* What is written of a message: of a grant that itself, too, before the slices. */
-static uint32_t written_slices(const struct link_space *space, uint64_t number,
-                               struct fabric_slice slices[1 + LINK_SPACE_SLICES], uint64_t *bytes)
-{
-    const struct link_space_send *send = send_of(space, number);
-    uint32_t count = 0;
-
-    if (send->is_grant) {
-        slices[count++] = (struct fabric_slice){
-            .address = word_of(space, number)->bytes,
-            .bytes = send->bytes,
-            .memory = space->registration,
-        };
-    }
-    for (uint32_t n = 0; n < send->slice_count; n++) {
-        slices[count++] = send->slices[n];
-    }
-    *bytes = 0;
-    for (uint32_t n = 0; n < count; n++) {
-        *bytes += slices[n].bytes;
-    }
-    return count;
+    (void)post(side, &work);
 }
 
 /* The first that waits; there is a credit. What it is written with goes first, in one chain with
@@ -245,33 +215,23 @@ static void post_next(struct link_side *side)
 {
     struct link_space *space = side->link->space;
     struct links_counters *counters = &side->link->links->counters;
-    uint64_t number = space->posted++, bytes;
+    uint64_t number = space->posted++;
     const struct link_space_send *send = send_of(space, number);
     struct link_space_word *word = word_of(space, number);
-    struct fabric_slice slices[1 + LINK_SPACE_SLICES];
-    struct fabric_work work = {
-        .op = FABRIC_WRITE, .tag = number, .slices = slices, .remote = send->remote};
+    struct fabric_work work = {.op = FABRIC_WRITE,
+                               .tag = number,
+                               .slices = send->slices,
+                               .slice_count = send->slice_count,
+                               .remote = send->remote};
     uint32_t flags = signal_flags(side, send->done != NULL);
 
-    work.slice_count = written_slices(space, number, slices, &bytes);
     space->credits--;
-    counters->space_messages += !send->is_grant;
-    counters->space_grants += send->is_grant;
-    counters->space_write_bytes += bytes;
+    counters->space_messages++;
     link_chain_room(side, 2);
-    if (send->is_grant && writes_imm(side->link->links)) {
-        work.op = FABRIC_WRITE_IMM;
-        work.imm = send->imm;
-        work.flags = flags;
-        post(side, &work);
-        return;
-    }
     if (work.slice_count > 0) {
-        post(side, &work);
+        counters->space_write_bytes += post(side, &work);
     }
-    word->head = (struct link_space_head){.kind = send->is_grant ? SPACE_LANDED : SPACE_MESSAGE,
-                                          .imm = send->is_grant ? send->imm : 0,
-                                          .bytes = send->is_grant ? (uint32_t)bytes : send->bytes};
+    word->head = (struct link_space_head){.kind = SPACE_MESSAGE, .bytes = send->bytes};
     post_word(side, word, flags, number);
 }
 
@@ -304,10 +264,10 @@ static void tell_credits(struct link_side *side)
 static bool is_message_valid(const struct links *links, const struct link_message *message)
 {
     const struct fabric_caps *caps = &links->config.fabric->caps;
-    uint64_t most = caps->message_bytes - LIMIT_SPACE_MESSAGE;
+    uint64_t most = caps->message_bytes;
 
     if (message->count == 0 || message->count > LIMIT_SPACE_MESSAGE ||
-        message->slice_count > LINK_SPACE_SLICES || message->slice_count >= caps->slices) {
+        message->slice_count > LINK_SPACE_SLICES || message->slice_count > caps->slices) {
         return false;
     }
     for (uint32_t n = 0; n < message->slice_count; n++) {
@@ -321,8 +281,8 @@ static bool is_message_valid(const struct links *links, const struct link_messag
     return true;
 }
 
-static nigh_status ask(struct link *link, const struct link_message *message,
-                       const struct link_space_send *asked)
+nigh_status link_space_send(struct link *link, const struct link_message *message, link_done *done,
+                            void *context)
 {
     struct link_space *space = link->space;
     struct link_space_send *send;
@@ -340,10 +300,11 @@ static nigh_status ask(struct link *link, const struct link_message *message,
         return NIGH_BUSY;
     }
     send = send_of(space, space->asked);
-    *send = *asked;
-    send->remote = message->remote;
-    send->bytes = (uint8_t)message->count;
-    send->slice_count = (uint8_t)message->slice_count;
+    *send = (struct link_space_send){.done = done,
+                                     .context = context,
+                                     .remote = message->remote,
+                                     .slice_count = (uint8_t)message->slice_count,
+                                     .bytes = (uint8_t)message->count};
     for (uint32_t n = 0; n < message->slice_count; n++) {
         send->slices[n] = message->slices[n];
     }
@@ -352,20 +313,6 @@ static nigh_status ask(struct link *link, const struct link_message *message,
     space->asked++;
     post_waiting(&link->sides[LINK_SPACES]);
     return NIGH_OK;
-}
-
-nigh_status link_space_send(struct link *link, const struct link_message *message, link_done *done,
-                            void *context)
-{
-    return ask(link, message, &(struct link_space_send){.done = done, .context = context});
-}
-
-nigh_status link_space_grant(struct link *link, const struct link_message *message, uint32_t imm,
-                             link_done *done, void *context)
-{
-    return ask(
-        link, message,
-        &(struct link_space_send){.done = done, .context = context, .imm = imm, .is_grant = true});
 }
 
 uint32_t link_space_room(const struct link *link)
@@ -426,34 +373,24 @@ void link_space_end(struct link *link, nigh_status reason, uint64_t now_us)
 
 /* ---- what came ------------------------------------------------------------ */
 
-/* A copy of what a receive brought, or of what was written: NIGH_PROTOCOL where the peer broke the
- * rules, and nothing changes. */
+/* A copy of what a receive brought: NIGH_PROTOCOL where the peer broke the rules, and nothing
+ * changes. Nobody writes with an immediate here. */
 static nigh_status read_word(const struct link_space *space, const struct link_early *came,
                              struct link_space_word *word)
 {
     const struct link_space_head *head = &word->head;
-    uint32_t behind = came->bytes - (uint32_t)sizeof(*head);
     bool good;
 
-    if (came->is_written) {
-        word->head = (struct link_space_head){
-            .magic = SPACE_MAGIC, .kind = SPACE_LANDED, .imm = came->imm, .bytes = came->bytes};
-        behind = 0;
-    } else if (came->bytes < sizeof(*head) || came->bytes > sizeof(*word)) {
+    if (came->is_written || came->bytes < sizeof(*head) || came->bytes > sizeof(*word)) {
         return NIGH_PROTOCOL;
-    } else {
-        memcpy(word, &space->words[came->number], came->bytes);
     }
+    memcpy(word, &space->words[came->number], came->bytes);
     switch ((enum link_space_kind)head->kind) {
-    case SPACE_MESSAGE: good = head->bytes == behind && behind > 0 && head->imm == 0; break;
-    case SPACE_LANDED: good = head->bytes > 0 && behind == 0; break;
-    case SPACE_NEWS:
-        good = head->bytes == 0 && behind == 0 && head->imm == 0 &&
-               head->credits > LIMIT_SPACE_RECEIVES / 2;
-        break;
+    case SPACE_MESSAGE: good = head->bytes > 0; break;
+    case SPACE_NEWS: good = head->bytes == 0 && head->credits > LIMIT_SPACE_RECEIVES / 2; break;
     default: good = false; break;
     }
-    return good && head->magic == SPACE_MAGIC && head->zero == 0 &&
+    return good && head->magic == SPACE_MAGIC && head->bytes == came->bytes - sizeof(*head) &&
                    head->credits <= LIMIT_SPACE_RECEIVES - space->credits
                ? NIGH_OK
                : NIGH_PROTOCOL;
@@ -477,8 +414,6 @@ static void take(struct link_side *side, const struct link_early *came, uint64_t
     post_waiting(side);
     if (word.head.kind == SPACE_MESSAGE) {
         shell->spaced(shell->context, link, word.bytes, word.head.bytes, now_us);
-    } else if (word.head.kind == SPACE_LANDED) {
-        shell->landed(shell->context, link, word.head.imm, word.head.bytes, now_us);
     }
     tell_credits(side);
 }
@@ -497,8 +432,7 @@ void link_space_complete(struct link_side *side, const struct fabric_completion 
     struct link *link = side->link;
     struct link_early came = {.number = (uint32_t)completion->tag,
                               .bytes = (uint32_t)min_u64(completion->bytes, UINT32_MAX),
-                              .is_written = completion->has_imm,
-                              .imm = completion->imm};
+                              .is_written = completion->has_imm};
 
     if (completion->op != FABRIC_RECV) {
         on_sent(side, completion, now_us);

@@ -89,8 +89,7 @@ static bool is_config_valid(const struct links_config *config)
            config->writes <= LIMIT_LINK_WRITES && config->reads > 0 &&
            config->reads <= LIMIT_FABRIC_DEPTH &&
            config->reads + max_u32(config->writes, config->bulk_receives) <= LIMIT_FABRIC_DEPTH &&
-           (!config->serves_spaces ||
-            (config->shell.spaced != NULL && config->shell.landed != NULL)) &&
+           (!config->serves_spaces || config->shell.spaced != NULL) &&
            config->shared_bulk <= LIMIT_FABRIC_STOCK && config->bulk_bytes > 0 &&
            is_channel_valid(&config->rpc) &&
            (!has_calls(config) || (is_channel_valid(&config->calls) &&

@@ -181,15 +181,6 @@ static void on_spaced(void *context, struct link *link, const uint8_t *bytes, ui
     at->is_awake = true;
 }
 
-/* Nobody writes a message with its bytes. */
-static void on_landed(void *context, struct link *link)
-{
-    struct lane_spaces *at = of_link(context, link);
-
-    if (at != NULL)
-        lane_spaces_cut(at, (uint8_t)link_rank(link), NIGH_PROTOCOL);
-}
-
 /* ---- letters -------------------------------------------------------------- */
 
 static bool say_one(struct lane_spaces *at, uint8_t seat)
@@ -555,7 +546,7 @@ bool lane_serves_spaces(const struct lane *lane)
 
 void lane_hear_spaces(struct lane *lane, struct exchange_spaces *spaces)
 {
-    *spaces = (struct exchange_spaces){.context = lane, .spaced = on_spaced, .landed = on_landed};
+    *spaces = (struct exchange_spaces){.context = lane, .spaced = on_spaced};
 }
 
 nigh_status lane_open_spaces(struct lane *lane)

@@ -277,17 +277,6 @@ static void on_spaced(void *context, struct link *link, const uint8_t *bytes, ui
     exchange->spaces.spaced(exchange->spaces.context, link, bytes, count);
 }
 
-static void on_landed(void *context, struct link *link, uint32_t imm, uint64_t count,
-                      uint64_t now_us)
-{
-    struct exchange *exchange = context;
-
-    (void)imm;
-    (void)count;
-    (void)now_us;
-    exchange->spaces.landed(exchange->spaces.context, link);
-}
-
 struct rpc *exchange_users_channel(struct exchange *exchange, uint32_t rank, uint64_t hash)
 {
     struct link *link = links_find(exchange->links, rank, hash);
@@ -441,8 +430,7 @@ static nigh_status make_links(struct exchange *exchange)
                   .pushed = on_pushed,
                   .called = on_called,
                   .withdrawn = on_withdrawn,
-                  .spaced = on_spaced,
-                  .landed = on_landed},
+                  .spaced = on_spaced},
     };
 
     if (config->spaces != NULL) {

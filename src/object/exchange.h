@@ -58,7 +58,6 @@ struct exchange_calls {
 struct exchange_spaces {
     void *context;
     void (*spaced)(void *context, struct link *link, const uint8_t *bytes, uint32_t count);
-    void (*landed)(void *context, struct link *link);
 };
 
 struct exchange_config {

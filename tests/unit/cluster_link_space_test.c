@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages of spaces over links, on the simulated fabric: that they come in order with the bytes
- * that go before them or with them, that none is sent without a receive, that all ends once and
+ * that go before them, that none is sent without a receive, that all ends once and
  * with its link, and what a peer that lies can do.
  */
 #include <stdio.h>
@@ -15,23 +15,20 @@
 #include "support/support.h"
 
 #define NODES     3u
-#define PLACES    512u /* more than are on their way, or not looked at yet */
-#define PLACE     256u /* a message and its bytes */
-#define MOST      (PLACE - LIMIT_SPACE_MESSAGE)
+#define PLACES    512u                 /* more than are on their way, or not looked at yet */
+#define PLACE     256u                 /* bytes that go before a message, at most */
 #define NEVER     ((nigh_status)-9999) /* no end yet */
 #define WORD      sizeof(struct link_space_word)
 #define HEAD      sizeof(struct link_space_head)
 #define MAGIC     0x53u
 #define MESSAGE   1u
-#define LANDED    2u
-#define NEWS      3u
+#define NEWS      2u
 #define ENDS_MOST 4096u
 
 /* What a message says, and as many bytes behind it as make it as long as its number has it. */
 struct said {
     uint64_t number;
     uint32_t bytes; /* that were written at the number's place */
-    uint32_t is_grant;
 };
 
 struct op {
@@ -111,13 +108,12 @@ static struct op *new_op(struct node *node)
 }
 
 /* The next to another node, with `bytes` at its place; `op` may be NULL. */
-static nigh_status say_to(struct node *node, uint32_t to, uint32_t bytes, bool is_grant,
-                          struct op *op)
+static nigh_status say_to(struct node *node, uint32_t to, uint32_t bytes, struct op *op)
 {
     uint64_t number = node->said[to];
     uint8_t *from = node->from[to] + number % PLACES * PLACE;
     uint8_t text[LIMIT_SPACE_MESSAGE];
-    struct said said = {.number = number, .bytes = bytes, .is_grant = is_grant};
+    struct said said = {.number = number, .bytes = bytes};
     struct fabric_slice slices[2] = {{from, bytes / 3, node->own},
                                      {from + bytes / 3, bytes - bytes / 3, node->own}};
     struct link_message message = {.bytes = text,
@@ -134,55 +130,30 @@ static nigh_status say_to(struct node *node, uint32_t to, uint32_t bytes, bool i
         text[at] = pattern(to, node->rank, number, at);
     }
     memcpy(text, &said, sizeof(said));
-    status = is_grant
-                 ? link_space_grant(link_to(node, to), &message, (uint32_t)number,
-                                    op == NULL ? NULL : on_done, op)
-                 : link_space_send(link_to(node, to), &message, op == NULL ? NULL : on_done, op);
+    status = link_space_send(link_to(node, to), &message, op == NULL ? NULL : on_done, op);
     memset(text, 0xee, sizeof(text)); /* it was taken during the call */
     node->said[to] += status == NIGH_OK;
     return status;
 }
 
-static void say(struct node *node, uint32_t to, uint32_t bytes, bool is_grant)
+static void say(struct node *node, uint32_t to, uint32_t bytes)
 {
-    assert_int_equal(say_to(node, to, bytes, is_grant, NULL), NIGH_OK);
+    assert_int_equal(say_to(node, to, bytes, NULL), NIGH_OK);
 }
 
 /* Anything. */
 static nigh_status say_some(struct node *node, uint32_t to)
 {
     struct sim *sim = node->world->sim;
-    uint32_t bytes = sim_random(sim, 2) == 0 ? 0 : (uint32_t)sim_random(sim, MOST + 1);
+    uint32_t bytes = sim_random(sim, 2) == 0 ? 0 : (uint32_t)sim_random(sim, PLACE + 1);
 
-    return say_to(node, to, bytes, sim_random(sim, 3) == 0, NULL);
+    return say_to(node, to, bytes, NULL);
 }
 
 static void answer(struct node *node, uint32_t to)
 {
     for (; node->owes > 0 && link_space_room(link_to(node, to)) > 0; node->owes--) {
-        say(node, to, 32, node->owes % 2 == 0);
-    }
-}
-
-static void got(struct node *node, struct link *link, const uint8_t *text, uint32_t count,
-                const uint8_t *bytes, bool is_grant)
-{
-    uint32_t from = link_rank(link);
-    uint64_t number = node->got[from]++;
-    struct said said;
-
-    assert_int_equal(count, length_of(number));
-    memcpy(&said, text, sizeof(said));
-    assert_true(said.number == number && said.is_grant == is_grant);
-    for (uint32_t at = sizeof(said); at < count; at++) {
-        assert_int_equal(text[at], pattern(node->rank, from, number, at));
-    }
-    for (uint32_t at = 0; at < said.bytes; at++) {
-        assert_int_equal(bytes[at], pattern(from, node->rank, number, at));
-    }
-    if (node->answers) {
-        node->owes++;
-        answer(node, from);
+        say(node, to, 32);
     }
 }
 
@@ -191,26 +162,25 @@ static void on_spaced(void *context, struct link *link, const uint8_t *bytes, ui
 {
     struct node *node = context;
     uint32_t from = link_rank(link);
-
-    (void)now_us;
-    assert_true((uintptr_t)bytes % 8 == 0);
-    got(node, link, bytes, count, node->data[from] + node->got[from] % PLACES * PLACE, false);
-}
-
-static void on_landed(void *context, struct link *link, uint32_t imm, uint64_t count,
-                      uint64_t now_us)
-{
-    struct node *node = context;
-    uint32_t from = link_rank(link), text_bytes;
-    const uint8_t *text = node->data[from] + node->got[from] % PLACES * PLACE;
+    uint64_t number = node->got[from]++;
+    const uint8_t *written = node->data[from] + number % PLACES * PLACE;
     struct said said;
 
     (void)now_us;
-    assert_int_equal(imm, (uint32_t)node->got[from]);
-    text_bytes = length_of(node->got[from]);
-    memcpy(&said, text, sizeof(said));
-    assert_int_equal(count, text_bytes + said.bytes);
-    got(node, link, text, text_bytes, text + text_bytes, true);
+    assert_true((uintptr_t)bytes % 8 == 0);
+    assert_int_equal(count, length_of(number));
+    memcpy(&said, bytes, sizeof(said));
+    assert_true(said.number == number);
+    for (uint32_t at = sizeof(said); at < count; at++) {
+        assert_int_equal(bytes[at], pattern(node->rank, from, number, at));
+    }
+    for (uint32_t at = 0; at < said.bytes; at++) {
+        assert_int_equal(written[at], pattern(from, node->rank, number, at));
+    }
+    if (node->answers) {
+        node->owes++;
+        answer(node, from);
+    }
 }
 
 /* ---- nodes ----------------------------------------------------------------- */
@@ -222,7 +192,7 @@ static void on_up(void *context, struct link *link, uint64_t now_us)
     (void)now_us;
     node->ups++;
     while (node->says_at_up && link_space_room(link) > 0) {
-        say(node, link_rank(link), 100, node->said[link_rank(link)] % 3 == 0);
+        say(node, link_rank(link), 100);
     }
 }
 
@@ -256,8 +226,7 @@ static struct links_config config_of(struct node *node)
                   .down = on_down,
                   .request = support_no_request,
                   .bulk = support_no_bulk,
-                  .spaced = on_spaced,
-                  .landed = on_landed},
+                  .spaced = on_spaced},
     };
 }
 
@@ -448,7 +417,7 @@ static const struct link_space *space_of(struct node *node, uint32_t rank)
 /* ---- order ----------------------------------------------------------------- */
 
 /* Of three nodes that all say as much as there is room for, by pieces of any number; one of them
- * has no writes with immediate data. */
+ * has no writes with immediate data: messages need none. */
 static void messages_come_in_order_with_their_bytes(void **state)
 {
     uint64_t busy = 0, all = 0;
@@ -472,8 +441,7 @@ static void messages_come_in_order_with_their_bytes(void **state)
         pass(world, 1000000);
         expect_all_got(world);
         for (uint32_t n = 0; n < NODES; n++) {
-            all += counters_of(world->nodes[n])->space_messages +
-                   counters_of(world->nodes[n])->space_grants;
+            all += counters_of(world->nodes[n])->space_messages;
         }
         world_close(world);
     }
@@ -494,14 +462,14 @@ static void an_end_says_that_it_is_there(void **state)
     world->nodes[1]->is_still = true; /* nobody there needs to look */
     for (uint32_t n = 0; n < ARRAY_LENGTH(ops); n++) {
         ops[n] = new_op(node);
-        assert_int_equal(say_to(node, 1, n % 2 * 100, n >= 2, ops[n]), NIGH_OK);
+        assert_int_equal(say_to(node, 1, n % 2 * 100, ops[n]), NIGH_OK);
         assert_int_equal(ops[n]->ends, 0);
     }
     pass(world, 45);
     assert_int_equal(ops[0]->ends, 0);
     pass(world, 10000);
     for (uint32_t n = 0; n < ARRAY_LENGTH(ops); n++) {
-        const uint8_t *there = world->nodes[1]->data[0] + n * PLACE + (n >= 2 ? length_of(n) : 0);
+        const uint8_t *there = world->nodes[1]->data[0] + n * PLACE;
 
         assert_int_equal(ops[n]->ends, 1);
         assert_int_equal(ops[n]->status, NIGH_OK);
@@ -522,7 +490,7 @@ static void ends_that_nobody_waits_for_cost_no_places(void **state)
 
     (void)state;
     for (uint32_t n = 0; n < 4 * LIMIT_SPACE_SENDS; n++) {
-        say(node, 1, n % 2 * 50, false);
+        say(node, 1, n % 2 * 50);
         if (n % 50 == 49) {
             pass(world, 1000);
         }
@@ -553,7 +521,7 @@ static void who_stands_still_is_sent_no_more_than_it_has_room_for(void **state)
         assert_int_equal(say_some(node, 1), NIGH_BUSY);
         pass(world, 100000);
         /* Half may be owed yet, as nothing was said. */
-        sent = counters_of(node)->space_messages + counters_of(node)->space_grants - to->got[0];
+        sent = counters_of(node)->space_messages - to->got[0];
         assert_in_range(sent, LIMIT_SPACE_RECEIVES / 2, LIMIT_SPACE_RECEIVES);
         assert_true(round > 0 || sent == LIMIT_SPACE_RECEIVES);
         /* Those that arrived are no more than that; other nodes' places are others. */
@@ -582,7 +550,7 @@ static void credits_go_with_what_is_said(void **state)
     to->fabric->caps.ops &= ~FABRIC_CAN_WRITE_IMM;
     to->answers = true;
     for (uint32_t n = 0; n < 1000; n++) {
-        say(node, 1, 0, false);
+        say(node, 1, 0);
         pass(world, 100);
     }
     expect_all_got(world);
@@ -679,7 +647,7 @@ static void receives_are_there_before_the_peer_is_told(void **state)
     for (uint32_t round = 0; round < 20; round++) {
         to->is_still = true;
         for (uint32_t n = 0; n < 100; n++) {
-            say(node, 1, 0, false);
+            say(node, 1, 0);
         }
         pass(world, 1000);
         to->is_still = false;
@@ -691,8 +659,7 @@ static void receives_are_there_before_the_peer_is_told(void **state)
     world_close(world);
 }
 
-/* A message and what is written before it are one chain, and one with others of a turn; a grant is
- * one post, and two where there are no immediates. */
+/* A message and what is written before it are one chain, and one with others of a turn. */
 static void bytes_and_their_message_are_one_chain(void **state)
 {
     struct sim_options options = {.seed = 10};
@@ -701,38 +668,28 @@ static void bytes_and_their_message_are_one_chain(void **state)
 
     (void)state;
     see(node, link_to(node, 1));
-    say(node, 1, 100, false);
+    say(node, 1, 100);
     links_flush(node->links);
     assert_int_equal(seen.chains, 1);
     assert_int_equal(seen.posts, 2);
-    say(node, 1, 100, true);
-    links_flush(node->links);
-    assert_int_equal(seen.chains, 2);
-    assert_int_equal(seen.posts, 3);
     for (uint32_t n = 0; n < 5; n++) {
-        say(node, 1, 100, false);
+        say(node, 1, 100);
     }
     pass(world, 1000);
-    assert_int_equal(seen.chains, 3);
-    assert_int_equal(seen.posts, 13);
-    node->fabric->caps.ops &= ~FABRIC_CAN_WRITE_IMM;
-    say(node, 1, 100, true);
-    pass(world, 1000);
-    assert_int_equal(seen.chains, 4);
-    assert_int_equal(seen.posts, 15);
+    assert_int_equal(seen.chains, 2);
+    assert_int_equal(seen.posts, 12);
     /* One that does not fit a chain that was begun goes with the next, with its bytes. */
     for (uint32_t n = 0; n < LINK_CHAIN - 1; n++) {
-        say(node, 1, 0, false);
+        say(node, 1, 0);
     }
-    say(node, 1, 100, false);
-    assert_int_equal(seen.chains, 5);
-    assert_int_equal(seen.posts, 15 + LINK_CHAIN - 1);
+    say(node, 1, 100);
+    assert_int_equal(seen.chains, 3);
+    assert_int_equal(seen.posts, 12 + LINK_CHAIN - 1);
     pass(world, 1000);
-    assert_int_equal(seen.chains, 6);
-    assert_int_equal(seen.posts, 15 + LINK_CHAIN + 1);
+    assert_int_equal(seen.chains, 4);
+    assert_int_equal(seen.posts, 12 + LINK_CHAIN + 1);
     expect_all_got(world);
     assert_int_equal(counters_of(node)->space_messages, 6 + LINK_CHAIN);
-    assert_int_equal(counters_of(node)->space_grants, 2);
     node->fabric->provider = node->real;
     world_close(world);
 }
@@ -758,12 +715,12 @@ static void reads_of_objects_keep_to_their_endpoints(void **state)
         struct op *op = new_op(node);
 
         memset(read, 0, sizeof(read));
-        say(node, 1, n * 5, n % 2 == 0);
+        say(node, 1, n * 5);
         assert_int_equal(link_read(link_to(node, 1), &slice, 1,
                                    fabric_memory_remote(world->nodes[1]->fabric, there, bytes),
                                    on_done, op),
                          NIGH_OK);
-        say(node, 1, n * 5, n % 2 == 1);
+        say(node, 1, n * 5);
         pass(world, 1000);
         assert_int_equal(op->ends, 1);
         assert_int_equal(op->status, NIGH_OK);
@@ -902,7 +859,7 @@ static void without_memory_it_comes_later(void **state)
     pass(world, 5 * LINK_OWED_US);
     assert_int_equal(node->refusals, 0);
     assert_non_null(link_to(node, 1));
-    say(node, 1, 100, false);
+    say(node, 1, 100);
     node->fabric->provider = node->real;
     pass(world, 1000);
     assert_int_equal(world->nodes[1]->got[0], 1);
@@ -937,9 +894,6 @@ static void only_rail_0_has_one(void **state)
     info.space_endpoints = 2;
     assert_int_equal(links_peer_up(links, &info, 0), NIGH_INVALID);
     links_destroy(links);
-    config.shell.landed = NULL;
-    assert_int_equal(links_create(&config, &links), NIGH_INVALID);
-    config.shell.landed = on_landed;
     config.shell.spaced = NULL;
     assert_int_equal(links_create(&config, &links), NIGH_INVALID);
     config.serves_spaces = false;
@@ -969,12 +923,11 @@ static void nonsense_costs_nothing(void **state)
     for (uint32_t n = 0; n < ARRAY_LENGTH(slices); n++) {
         slices[n] = (struct fabric_slice){node->from[1], 8, node->own};
     }
-#define REFUSED(change)                                                              \
-    do {                                                                             \
-        bad = good;                                                                  \
-        change;                                                                      \
-        assert_int_equal(link_space_send(link, &bad, NULL, NULL), NIGH_INVALID);     \
-        assert_int_equal(link_space_grant(link, &bad, 1, NULL, NULL), NIGH_INVALID); \
+#define REFUSED(change)                                                          \
+    do {                                                                         \
+        bad = good;                                                              \
+        change;                                                                  \
+        assert_int_equal(link_space_send(link, &bad, NULL, NULL), NIGH_INVALID); \
     } while (0)
     REFUSED(bad.count = 0);
     REFUSED(bad.count = LIMIT_SPACE_MESSAGE + 1);
@@ -989,7 +942,6 @@ static void nonsense_costs_nothing(void **state)
     assert_int_equal(link_space_room(link), LIMIT_SPACE_SENDS);
     link_break(link, NIGH_TIMEOUT, 0);
     assert_int_equal(link_space_send(link, &good, NULL, NULL), NIGH_PEER_LOST);
-    assert_int_equal(link_space_grant(link, &good, 1, NULL, NULL), NIGH_PEER_LOST);
     assert_int_equal(link_space_room(link), 0);
     world_close(world);
 }
@@ -1021,9 +973,9 @@ static void nothing_ends_before_the_endpoints_are_gone(void **state)
 
         world->nodes[0]->is_still = true;
         for (uint32_t n = 0; n < waits * LIMIT_SPACE_RECEIVES; n++) {
-            say(node, 0, 0, false);
+            say(node, 0, 0);
         }
-        assert_int_equal(say_to(node, 0, 100, false, op), NIGH_OK);
+        assert_int_equal(say_to(node, 0, 100, op), NIGH_OK);
         borrower = op;
         see(node, link);
         node->provider.endpoint_destroy = destroy_before_the_end;
@@ -1053,16 +1005,13 @@ static void what_is_refused_takes_the_link_down(void **state)
         struct link_message message = {.bytes = "x", .count = 1};
         struct op *before = new_op(node), *op = new_op(node), *behind = new_op(node);
 
-        assert_int_equal(say_to(node, to->rank, 0, false, before), NIGH_OK);
+        assert_int_equal(say_to(node, to->rank, 0, before), NIGH_OK);
         message.remote = place_of(to, node->rank, 0);
         message.remote.key ^= 0x55aa;
         message.slices = &(struct fabric_slice){node->from[0], 8, node->own};
         message.slice_count = 1;
-        assert_int_equal(seed / 2 % 2 == 0
-                             ? link_space_send(link_to(node, to->rank), &message, on_done, op)
-                             : link_space_grant(link_to(node, to->rank), &message, 1, on_done, op),
-                         NIGH_OK);
-        assert_int_equal(say_to(node, to->rank, 0, false, behind), NIGH_OK);
+        assert_int_equal(link_space_send(link_to(node, to->rank), &message, on_done, op), NIGH_OK);
+        assert_int_equal(say_to(node, to->rank, 0, behind), NIGH_OK);
         pass(world, 2000);
         assert_true(before->status == NIGH_OK || before->status == NIGH_PEER_LOST);
         assert_int_equal(op->status, NIGH_PEER_LOST);
@@ -1072,12 +1021,12 @@ static void what_is_refused_takes_the_link_down(void **state)
         pass(world, 3000000);
         node->said[to->rank] = to->got[node->rank] = 0;
         to->said[node->rank] = node->got[to->rank] = 0;
-        say(to, node->rank, 10, false); /* which gives back what came over this link alone */
+        say(to, node->rank, 10); /* which gives back what came over this link alone */
         pass(world, 1000);
         assert_int_equal(node->got[to->rank], 1);
         for (uint32_t n = 0; n < all; n++) {
-            say(node, to->rank, 10, false);
-            say(to, node->rank, 10, false);
+            say(node, to->rank, 10);
+            say(to, node->rank, 10);
         }
         pass(world, 100000);
         assert_int_equal(to->got[node->rank], all);
@@ -1136,7 +1085,7 @@ static void each_ends_once(void **state)
         for (uint32_t n = 0; n < 200; n++) {
             struct op *op = new_op(node);
 
-            assert_int_equal(say_to(node, to->rank, n % 3 * 50, n % 5 == 0, op), NIGH_OK);
+            assert_int_equal(say_to(node, to->rank, n % 3 * 50, op), NIGH_OK);
             if (sim_random(world->sim, 10) == 0) {
                 pass(world, sim_random(world->sim, 20));
             }
@@ -1267,7 +1216,7 @@ static void expect_the_end(struct liar *liar, uint64_t told)
     assert_int_equal(node->downs, 1);
     assert_int_equal(node->reason, NIGH_PROTOCOL);
     assert_int_equal(liar->world->nodes[2]->downs, 0);
-    say(node, 2, 10, true);
+    say(node, 2, 10);
     pass(liar->world, 1000);
     assert_int_equal(liar->world->nodes[2]->got[0], 1);
 }
@@ -1281,19 +1230,15 @@ struct lie {
 static void lies_end_the_link_and_nothing_else(void **state)
 {
     static const struct lie lies[] = {
-        {"another magic", {MAGIC + 1, MESSAGE, 0, 0, 16, 0}, 16},
-        {"no kind", {MAGIC, 0, 0, 0, 16, 0}, 16},
-        {"an unknown kind", {MAGIC, NEWS + 1, 0, 0, 16, 0}, 16},
-        {"not zero", {MAGIC, MESSAGE, 0, 0, 16, 1}, 16},
-        {"empty", {MAGIC, MESSAGE, 0, 0, 0, 0}, 0},
-        {"shorter than it says", {MAGIC, MESSAGE, 0, 0, 17, 0}, 16},
-        {"longer than it says", {MAGIC, MESSAGE, 0, 0, 15, 0}, 16},
-        {"an immediate of a message", {MAGIC, MESSAGE, 0, 1, 16, 0}, 16},
-        {"credits that were not used", {MAGIC, MESSAGE, 1, 0, 16, 0}, 16},
-        {"nothing landed", {MAGIC, LANDED, 0, 0, 0, 0}, 0},
-        {"landed with more behind it", {MAGIC, LANDED, 0, 0, 16, 0}, 16},
-        {"no news", {MAGIC, NEWS, 0, 0, 0, 0}, 0},
-        {"news that were not used", {MAGIC, NEWS, LIMIT_SPACE_RECEIVES, 0, 0, 0}, 0},
+        {"another magic", {MAGIC + 1, MESSAGE, 0, 16}, 16},
+        {"no kind", {MAGIC, 0, 0, 16}, 16},
+        {"an unknown kind", {MAGIC, NEWS + 1, 0, 16}, 16},
+        {"empty", {MAGIC, MESSAGE, 0, 0}, 0},
+        {"shorter than it says", {MAGIC, MESSAGE, 0, 17}, 16},
+        {"longer than it says", {MAGIC, MESSAGE, 0, 15}, 16},
+        {"credits that were not used", {MAGIC, MESSAGE, 1, 16}, 16},
+        {"no news", {MAGIC, NEWS, 0, 0}, 0},
+        {"news that were not used", {MAGIC, NEWS, LIMIT_SPACE_RECEIVES, 0}, 0},
     };
 
     (void)state;
@@ -1349,7 +1294,7 @@ static void news_are_looked_at(void **state)
         node = liar.world->nodes[0];
         liar.world->nodes[1] = node; /* whose memory does not matter */
         for (uint32_t n = 0; n < 100; n++) {
-            say(node, 1, 0, false);
+            say(node, 1, 0);
         }
         liar.world->nodes[1] = NULL;
         liar_passes(&liar, 5000);
@@ -1389,30 +1334,27 @@ static void who_sends_without_a_credit_is_found_out(void **state)
     liar_close(&liar);
 }
 
-/* What lies where it was written is for who is told to look at: of nothing nobody is told. */
-static void immediates_are_looked_at(void **state)
+/* A write with an immediate, of nothing and of what a message would be: nobody is told of any, also
+ * where a message lies in the receive that it takes. */
+static void writes_with_immediates_end_the_link(void **state)
 {
+    static const enum link_endpoint over[] = {LINK_SPACES, LINK_SPACES, LINK_CONTROL};
+
     (void)state;
-    for (uint32_t n = 0; n < 3; n++) {
-        uint8_t text[PLACE] = {0};
-        struct fabric_slice slice = {.address = text, .bytes = length_of(0)};
+    for (uint32_t n = 0; n < ARRAY_LENGTH(over); n++) {
+        struct link_space_word word = word_for(0);
+        struct fabric_slice slice = {.address = &word, .bytes = HEAD + 16};
         struct fabric_work work = {
             .op = FABRIC_WRITE_IMM, .flags = FABRIC_INLINE, .slices = &slice, .slice_count = n > 0};
-        struct said said = {.is_grant = 1};
         struct liar liar;
 
         liar_open(&liar, n);
-        memcpy(text, &said, sizeof(said));
-        work.remote = place_of(liar.world->nodes[0], 1, 0);
-        (void)fabric_post(liar.fabric, liar.endpoints[n < 2 ? LINK_SPACES : LINK_CONTROL], &work,
-                          NULL);
-        if (n == 1) {
-            liar_passes(&liar, 5000);
-            assert_int_equal(liar.world->nodes[0]->got[1], 1);
-            assert_int_equal(liar.world->nodes[0]->downs, 0);
-        } else {
-            expect_the_end(&liar, 0);
+        for (uint32_t at = 0; at < LIMIT_SPACE_RECEIVES + 1; at++) {
+            space_of(liar.world->nodes[0], 1)->words[at] = word;
         }
+        work.remote = place_of(liar.world->nodes[0], 1, 0);
+        (void)fabric_post(liar.fabric, liar.endpoints[over[n]], &work, NULL);
+        expect_the_end(&liar, 0);
         liar_close(&liar);
     }
 }
@@ -1442,7 +1384,7 @@ int main(void)
         cmocka_unit_test(one_that_is_too_long_ends_the_link),
         cmocka_unit_test(news_are_looked_at),
         cmocka_unit_test(who_sends_without_a_credit_is_found_out),
-        cmocka_unit_test(immediates_are_looked_at),
+        cmocka_unit_test(writes_with_immediates_end_the_link),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
