@@ -199,8 +199,8 @@ NIGH_API uint32_t nigh_space_block_size(const nigh_space *space);
  * node (near: 0). NIGH_OUT_OF_MEMORY: there is no such row of free blocks; NIGH_INVALID: no bytes,
  * or a rank above 63; NIGH_PEER_LOST: the node of `near` is not there, or takes no part, or went
  * meanwhile: then what it gave may stay allocated; NIGH_BUSY: the home has 256 mallocs and frees
- * under way, or, where it is another node, 16 of this one; NIGH_TIMEOUT: what may have been
- * allocated after that is freed again.
+ * under way, or, where it is another node, 16 of this one, or has only just begun, or too much
+ * waits at this node; NIGH_TIMEOUT: what may have been allocated after that is freed again.
  */
 NIGH_API nigh_status nigh_space_alloc(nigh_space *space, uint64_t size, nigh_space_address near,
                                       uint64_t timeout_us, nigh_space_address *address);
@@ -226,11 +226,12 @@ NIGH_API nigh_status nigh_space_calloc(nigh_space *space, uint64_t count, uint64
  * Allocates `size` bytes near what is at *address, at a block's begin, of which the first old_size
  * are copied there, frees that, and says where it is now. *address 0: allocates; size 0: frees. It
  * flushes, and fails with what that says. What others write to it meanwhile may be lost. If it
- * fails *address is as it was, and what is there, too; with NIGH_NODE_LOST, NIGH_CLOSED,
- * NIGH_EXPELLED or NIGH_DISK what was allocated may stay so. Once the bytes are copied and flushed
- * it has not failed, whatever comes of the free that may have been carried out (the time is up, the
- * old home goes, the own node, or its log fails): *address is the new one, what was there may be
- * freed or not, and the next call says what has become of the handle.
+ * fails *address is as it was, and what is there, too; what was allocated is freed, as far as that
+ * can be. Once the bytes are copied and flushed it has not failed, whatever comes of the free that
+ * may have been carried out (the time is up, the old home goes, the own node's log fails; of a
+ * durable space, also that node): *address is the new one, what was there may be freed or not, and
+ * the next call says what has become of the handle. Where the own node goes in that free, and the
+ * space is not durable, it fails: *address is as it was, and may be freed.
  */
 NIGH_API nigh_status nigh_space_realloc(nigh_space *space, uint64_t old_size, uint64_t size,
                                         uint64_t timeout_us, nigh_space_address *address);
@@ -240,8 +241,8 @@ NIGH_API nigh_status nigh_space_realloc(nigh_space *space, uint64_t old_size, ui
  * has locked a block of it is waited for; a thread unlocks its own before. NIGH_INVALID: it gave no
  * such address, or it is free, or the thread has locked a block of it: then nothing of it is freed;
  * NIGH_NOT_FOUND: the space was deleted; NIGH_BUSY: as nigh_space_alloc; NIGH_PEER_LOST,
- * NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_CLOSED, NIGH_DISK: it may be freed or not, or some blocks of
- * it. Address 0 is allowed.
+ * NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_CLOSED, NIGH_EXPELLED, NIGH_DISK: it may be freed or not, or
+ * some blocks of it. Address 0 is allowed.
  */
 NIGH_API nigh_status nigh_space_free(nigh_space *space, nigh_space_address address,
                                      uint64_t timeout_us);

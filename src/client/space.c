@@ -123,6 +123,10 @@ static const char *own_sentence(uint32_t what, nigh_status status)
     case NIGH_INVALID: return "the node is older than this libnigh, and does not know the question";
     case NIGH_PEER_LOST: return "a node that serves spaces cannot be reached (nigh nodes)";
     case NIGH_BUSY:
+        if (what == SESSION_SPACE_DELETE) {
+            return "it is being created, or deleted already, or the members of the cluster have "
+                   "just changed: look whether it is there, and try again";
+        }
         return "the members of the cluster have just changed: look whether it has happened, and "
                "try again";
     default: return NULL;
@@ -390,6 +394,7 @@ static nigh_status take_opened(const struct client_op *op,
         space->client = client;
         space->connection = op->u.space.connection;
         space->access = access;
+        space->is_durable = opened->stat.durability != NIGH_SPACE_DURABLE_NONE;
         space->mapped = space->memory->mapped;
         list_push_back(&client->spaces, &space->place);
         *out = space;
@@ -423,6 +428,19 @@ static nigh_status open_named(nigh_client *client, const char *name, uint32_t ac
     return status == NIGH_OK ? status : error_note(client, status);
 }
 
+/* What may be durable: whose node serves no spaces at all has no other answer to anything. */
+static nigh_status explain_unsupported(nigh_client *client, const char *name)
+{
+    nigh_space_info info = {.struct_size = sizeof(info)};
+
+    if (nigh_space_stat(client, name, LIMIT_NODE_GRACE_US, &info) == NIGH_UNSUPPORTED) {
+        return NIGH_UNSUPPORTED;
+    }
+    return error_set(client, NIGH_UNSUPPORTED,
+                     "a node that would take part keeps no logs of durable spaces: it was started "
+                     "without --log-dir");
+}
+
 nigh_status nigh_space_open(nigh_client *client, const char *name, uint32_t access,
                             uint64_t timeout_us, nigh_space **space)
 {
@@ -434,7 +452,8 @@ nigh_status nigh_space_open(nigh_client *client, const char *name, uint32_t acce
     if (access == 0 || (access & ~NIGH_SPACE_ALL) != 0) {
         return error_set(client, NIGH_INVALID, "nigh_space_open: there are no such rights");
     }
-    return open_named(client, name, access, timeout_us, space);
+    status = open_named(client, name, access, timeout_us, space);
+    return status == NIGH_UNSUPPORTED ? explain_unsupported(client, name) : status;
 }
 
 /* Bytes of own writes are of the number: what is carried out behind its end fails. */
@@ -564,19 +583,6 @@ static nigh_status check_sizes(nigh_client *client, const nigh_space_spec *spec)
                          (unsigned long long)spec->cache_size);
     }
     return NIGH_OK;
-}
-
-/* Of a durable one: whose node serves no spaces at all has no other answer to anything. */
-static nigh_status explain_unsupported(nigh_client *client, const char *name)
-{
-    nigh_space_info info = {.struct_size = sizeof(info)};
-
-    if (nigh_space_stat(client, name, LIMIT_NODE_GRACE_US, &info) == NIGH_UNSUPPORTED) {
-        return NIGH_UNSUPPORTED;
-    }
-    return error_set(client, NIGH_UNSUPPORTED,
-                     "a node that would take part keeps no logs of durable spaces: it was started "
-                     "without --log-dir");
 }
 
 nigh_status nigh_space_create(nigh_client *client, const nigh_space_spec *spec, uint64_t timeout_us,

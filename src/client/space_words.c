@@ -439,17 +439,18 @@ static nigh_status copy(nigh_space *space, uint64_t to, uint64_t from, uint64_t 
     return status == NIGH_OK ? nigh_space_flush(space, op_remaining_us(until), NULL) : status;
 }
 
-/* Whether what was to be freed is, for all that is known: of a free that ended so. */
-static bool may_be_freed(nigh_status status)
+/* Whether its bytes are rather at the new address than at the old one, whose free ended so. What
+ * was written by a node that is gone is only where logs are. */
+static bool is_moved(const nigh_space *space, nigh_status status)
 {
     switch (status) {
     case NIGH_OK:
     case NIGH_TIMEOUT:
     case NIGH_PEER_LOST:
+    case NIGH_DISK: return true;
     case NIGH_NODE_LOST:
     case NIGH_CLOSED:
-    case NIGH_EXPELLED:
-    case NIGH_DISK: return true;
+    case NIGH_EXPELLED: return space->is_durable;
     default: return false;
     }
 }
@@ -484,7 +485,7 @@ nigh_status nigh_space_realloc(nigh_space *space, uint64_t old_size, uint64_t si
     if (status == NIGH_OK) {
         status = nigh_space_free(space, *address, op_remaining_us(&until));
         /* It is here in any case; what is wrong there the next call says. */
-        status = may_be_freed(status) ? NIGH_OK : status;
+        status = is_moved(space, status) ? NIGH_OK : status;
     }
     if (status != NIGH_OK) {
         (void)nigh_space_free(space, made, LIMIT_NODE_GRACE_US);

@@ -126,7 +126,7 @@ struct agree_later {
 struct agree_member {
     uint64_t heard_us;   /* 0: not yet */
     uint64_t since_us;   /* asks without a gap since */
-    uint64_t granted_us; /* a lease last, also to an ASK that does not count; 0: not yet */
+    uint64_t granted_us; /* a lease, also to an ASK that does not count, or its rank; 0: not yet */
     uint64_t dead_us;    /* was said to be dead; 0: was not, or has asked since */
     uint64_t adopted;    /* all its lanes */
     uint64_t contact_us; /* of the latest word of ours that it has heard, by our clock; 0: none */

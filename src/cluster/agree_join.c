@@ -197,6 +197,7 @@ bool agree_seat(struct agree *agree)
 
             if (!agree_is_going(agree, rank) && has_no_part(agree, rank)) {
                 answer(agree, joiner, true, seat); /* else it waits, and may get another */
+                agree->members[rank].granted_us = agree->now_us; /* it has time to ask */
             }
         } else if (agree->roster.count >= most_seats(agree)) {
             answer(agree, joiner, false, 0);

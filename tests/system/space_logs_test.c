@@ -452,6 +452,33 @@ static void all_nodes_need_a_directory(void **state)
     end_world(&world);
 }
 
+/* ... and one that has none takes no part in those that are there, and says why. */
+static void a_node_without_a_directory_says_so(void **state)
+{
+    struct world world;
+    nigh_space *space = NULL;
+    nigh_space_spec spec = {.struct_size = sizeof spec,
+                            .name = "logs",
+                            .home_size = MIB,
+                            .durability = NIGH_SPACE_DURABLE_SYNC};
+    nigh_status status = NIGH_OK;
+    char why[256];
+
+    (void)state;
+    begin_world(&world, NODES);
+    claim(world.client[0], nigh_space_create(world.client[0], &spec, WAIT_US, &space));
+    kill_node(&world, 2);
+    world.without = 2;
+    start_again(&world, 2);
+    assert_true(SUPPORT_WAIT((status = nigh_space_open(world.client[2], "logs", NIGH_SPACE_ALL,
+                                                       WAIT_US, &space)) == NIGH_UNSUPPORTED,
+                             30000));
+    nigh_client_error(world.client[2], why, sizeof why);
+    assert_non_null(strstr(why, "--log-dir"));
+    assert_null(strstr(why, "--space-memory"));
+    end_world(&world);
+}
+
 /* ---- what is deleted while a node is out ---------------------------------- */
 
 /* Of the one space: the name of its directory. False: there is none, or there are several. */
@@ -890,6 +917,7 @@ int main(void)
         cmocka_unit_test(a_cluster_that_was_killed_has_its_spaces),
         cmocka_unit_test(what_is_deleted_has_no_log),
         cmocka_unit_test(all_nodes_need_a_directory),
+        cmocka_unit_test(a_node_without_a_directory_says_so),
         cmocka_unit_test(what_was_deleted_meanwhile_does_not_come_back),
         cmocka_unit_test(a_full_disk_costs_no_more_than_that_node),
         cmocka_unit_test(what_a_node_has_left_goes_with_the_space),
