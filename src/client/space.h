@@ -28,7 +28,7 @@ struct nigh_space {
     nigh_client *client;
     uint32_t connection; /* that it was opened over */
     uint32_t access;
-    bool is_durable; /* what was flushed outlives the node */
+    bool is_durable;            /* what was flushed outlives the node */
     struct space_mapped mapped; /* as its memory says */
     struct space_memory *memory;
     struct list_node place; /* in client->spaces */
