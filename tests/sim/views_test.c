@@ -796,6 +796,26 @@ static void who_was_granted_a_lease_is_not_struck_off(void **state)
     views_fini(&world);
 }
 
+/* Another machine at that address is told that it has the rank: it has a lease's time to ask. */
+static void who_was_told_its_rank_has_time_to_ask(void **state)
+{
+    uint32_t first, answers;
+
+    (void)state;
+    begin_without_the_last();
+    first = leader();
+    join(0, first);
+    assert_int_equal(world.joiners[0].rank, 3);
+    answers = world.answers[3];
+    views_forget(&world, 3, first);
+    run(SECOND);
+    assert_int_equal(world.answers[3], answers);
+    run(3 * SECOND);
+    assert_int_equal(world.answers[3], answers + 1);
+    assert_int_equal(world.forgotten[3], NIGH_OK);
+    views_fini(&world);
+}
+
 /* It takes part, and is to have no vote. */
 static void leaves(uint32_t rank)
 {
@@ -1231,6 +1251,7 @@ int main(void)
         cmocka_unit_test(who_comes_back_is_nobody),
         cmocka_unit_test(who_asks_while_it_is_struck_off_is_nobody),
         cmocka_unit_test(who_was_granted_a_lease_is_not_struck_off),
+        cmocka_unit_test(who_was_told_its_rank_has_time_to_ask),
         cmocka_unit_test(strikes_outlive_all),
         cmocka_unit_test(a_view_with_who_is_struck_off_is_void),
         cmocka_unit_test(all_know_what_each_is_called),
