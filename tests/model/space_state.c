@@ -85,6 +85,7 @@ static void walk_term(struct stream *stream)
     PUT(now.term.home.anew, places_of(stream, now.term.home.anew));
     PUT(now.restarts, now.restarts);
     PUT(now.is_reset, now.is_reset);
+    PUT(now.opening, now.opening);
     PUT(now.is_lossy, now.is_lossy);
     PUT(now.dead, places_of(stream, now.dead));
     PUT(now.unseen, places_of(stream, now.unseen));

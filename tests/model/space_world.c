@@ -615,22 +615,27 @@ static void note_lives(void)
     }
 }
 
-static void open_term(void)
+static void open_block(uint32_t block)
 {
-    note_lives();
-    for (uint32_t b = 0; b < rules.blocks; b++) {
-        struct space_message message = here(HOME, SPACE_HOME_REBUILT);
-        uint8_t before = now.entries[b].state;
+    struct space_message message = here(HOME, SPACE_HOME_REBUILT);
+    uint8_t before = now.entries[block].state, state;
 
-        (void)step_home(b, &message);
-        world_claim(now.entries[b].state != SPACE_HOME_LOST || !is_somewhere(b),
-                    "what is there is lost");
-        world_claim(before == SPACE_HOME_LOST || now.entries[b].state != SPACE_HOME_LOST ||
-                        !rules.logs || now.is_lossy,
-                    "what logs have is lost");
-        world_claim(now.entries[b].state != SPACE_HOME_LOST || rules.crashes > 0 ||
-                        rules.home_crashes > 0,
-                    "what nobody died of is lost");
+    (void)step_home(block, &message);
+    state = now.entries[block].state;
+    world_claim(state != SPACE_HOME_LOST || !is_somewhere(block), "what is there is lost");
+    world_claim(before == SPACE_HOME_LOST || state != SPACE_HOME_LOST || !rules.logs ||
+                    now.is_lossy,
+                "what logs have is lost");
+    world_claim(state != SPACE_HOME_LOST || rules.crashes > 0 || rules.home_crashes > 0,
+                "what nobody died of is lost");
+}
+
+/* Block by block: what it asked for of one may be here, or who was asked gone, before the next. */
+static void open_more(void)
+{
+    if (--now.opening > 0) {
+        open_block(rules.blocks - now.opening);
+        return;
     }
     space_term_open(&now.term);
     for (uint32_t n = 1; n <= rules.caches; n++) {
@@ -638,6 +643,13 @@ static void open_term(void)
             send_term(HOME, n, SPACE_TERM_OPENED, now.term.home.term);
         }
     }
+}
+
+static void open_term(void)
+{
+    world_claim(rules.blocks == 1, "blocks, of which one is open, are not alike");
+    note_lives();
+    now.opening = rules.blocks + 1;
 }
 
 static void hear_claimed(uint32_t from, uint8_t term)
@@ -653,7 +665,7 @@ static void hear_claimed(uint32_t from, uint8_t term)
 static void begin_term(bool remembers)
 {
     space_term_begin(&now.term, now.term.home.term + 1, members(), remembers);
-    now.unseen = 0;
+    now.unseen = now.opening = 0;
     now.down[0] = now.down[1] = 0;
     for (uint32_t b = 0; b < rules.blocks; b++) {
         struct space_message message = here(HOME, SPACE_HOME_REBUILD);
@@ -928,6 +940,7 @@ void world_do(const struct event *event)
     case EVENT_DELIVER: deliver(event->a, event->b); break;
     case EVENT_LAND: land_first(event->a, event->b); break;
     case EVENT_VIEW: view(); break;
+    case EVENT_OPEN: open_more(); break;
     case EVENT_RESET: drop(HOME, event->b, find_term(event->b)); break;
     case EVENT_CLAIMED:
         space_member_claimed(&now.members[event->a - 1]);
@@ -1101,6 +1114,9 @@ uint32_t world_list(struct event *events, uint32_t *progress)
     }
     if (now.unseen != 0 || is_any_down()) {
         add(events, &count, EVENT_VIEW, HOME, 0, 0);
+    }
+    if (now.opening > 0) {
+        add(events, &count, EVENT_OPEN, HOME, 0, 0);
     }
     return count;
 }
@@ -1276,6 +1292,10 @@ void world_print(const struct event *event)
         }
         break;
     case EVENT_VIEW: print_message("#   the home learns of it, and begins a term\n"); break;
+    case EVENT_OPEN:
+        print_message(now.opening > 1 ? "#   the home opens one more block\n"
+                                      : "#   the home has opened all\n");
+        break;
     case EVENT_RESET: print_message("#   node %u hears the old home no more\n", event->b); break;
     case EVENT_CLAIMED: print_message("#   %s has claimed all\n", node); break;
     default: break;

@@ -124,6 +124,7 @@ struct world {
     uint8_t since[NODES];   /* the term in which a node was started: nothing of an earlier one goes
                                there */
     uint32_t opened[NODES]; /* struct space_home's `since` */
+    uint8_t opening;        /* blocks that the term is not open for yet, and 1; 0: none opens */
 };
 
 enum event_kind {
@@ -140,6 +141,7 @@ enum event_kind {
     EVENT_DELIVER, /* from, to */
     EVENT_LAND,    /* from, to: the first that has not landed */
     EVENT_VIEW,    /* the home learns who is gone */
+    EVENT_OPEN,    /* it opens its term for one more block, or says that it is open */
     EVENT_RESET,   /* -, to: what the home said before it was started anew is lost */
     EVENT_CLAIMED, /* node */
     EVENT_KINDS
