@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* See native.h: the module. */
+#include "native.h"
+
+static struct native_state state; /* one interpreter a process: libnigh is one, too */
+
+struct native_state *native_state(void)
+{
+    return &state;
+}
+
+static int add_type(PyObject *module, PyType_Spec *spec, PyObject **type)
+{
+    *type = PyType_FromModuleAndSpec(module, spec, NULL);
+    return *type == NULL ? -1 : PyModule_AddType(module, (PyTypeObject *)*type);
+}
+
+static int add_flags(PyObject *module)
+{
+    return PyModule_AddIntMacro(module, NIGH_SUBSCRIBE_REPLAY) != 0 ||
+                   PyModule_AddIntMacro(module, NIGH_SUBSCRIBE_CONFLICTS) != 0 ||
+                   PyModule_AddIntMacro(module, NIGH_EVENT_SEALED) != 0 ||
+                   PyModule_AddIntMacro(module, NIGH_EVENT_DELETED) != 0 ||
+                   PyModule_AddIntMacro(module, NIGH_EVENT_EVICTED) != 0 ||
+                   PyModule_AddIntMacro(module, NIGH_EVENT_SPILLED) != 0 ||
+                   PyModule_AddIntMacro(module, NIGH_EVENT_OVERFLOW) != 0 ||
+                   PyModule_AddIntMacro(module, NIGH_EVENT_CONFLICT) != 0
+               ? -1
+               : 0;
+}
+
+struct PyModuleDef native_module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "nigh._native",
+    .m_doc = "libnigh; see nigh.",
+    .m_size = -1,
+};
+
+PyMODINIT_FUNC PyInit__native(void);
+
+PyMODINIT_FUNC PyInit__native(void)
+{
+    PyObject *module = PyModule_Create(&native_module);
+
+    if (module == NULL || errors_init(module) != 0 ||
+        add_type(module, &client_spec, &state.client_type) != 0 ||
+        add_type(module, &view_spec, &state.view_type) != 0 ||
+        add_type(module, &writer_spec, &state.writer_type) != 0 ||
+        add_type(module, &pending_spec, &state.pending_type) != 0 || add_flags(module) != 0) {
+        Py_XDECREF(module);
+        return NULL;
+    }
+    return module;
+}
