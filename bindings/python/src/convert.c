@@ -1,32 +1,39 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See native.h: ids and times. */
+/* See native.h: ids, numbers and times. */
 #include "native.h"
 
 #include <math.h>
 #include <string.h>
 
-bool convert_id(PyObject *from, nigh_id *id)
+static int convert_name(PyObject *from, nigh_id *id)
 {
+    Py_ssize_t size;
+    const char *name = PyUnicode_AsUTF8AndSize(from, &size);
     nigh_status status;
 
-    if (PyUnicode_Check(from)) {
-        const char *name = PyUnicode_AsUTF8AndSize(from, NULL);
+    if (name == NULL) {
+        return 0;
+    }
+    status = (size_t)size != strlen(name) ? NIGH_INVALID : nigh_id_from_name(name, id);
+    if (status != NIGH_OK) {
+        (void)errors_say(status, "a name has 1 to 255 bytes, none of them zero");
+    }
+    return status == NIGH_OK;
+}
 
-        if (name == NULL) {
-            return false;
-        }
-        status = nigh_id_from_name(name, id);
-        if (status != NIGH_OK) {
-            (void)errors_say(status, "a name has 1 to 255 bytes");
-        }
-        return status == NIGH_OK;
+int convert_id(PyObject *from, void *id)
+{
+    nigh_id *into = id;
+
+    if (PyUnicode_Check(from)) {
+        return convert_name(from, into);
     }
     if (PyBytes_Check(from) && PyBytes_Size(from) == NIGH_ID_BYTES) {
-        memcpy(id->bytes, PyBytes_AsString(from), NIGH_ID_BYTES);
-        return true;
+        memcpy(into->bytes, PyBytes_AsString(from), NIGH_ID_BYTES);
+        return 1;
     }
     PyErr_SetString(PyExc_TypeError, "an id is bytes of length 20, or a name (str)");
-    return false;
+    return 0;
 }
 
 PyObject *convert_from_id(const nigh_id *id)
@@ -34,22 +41,58 @@ PyObject *convert_from_id(const nigh_id *id)
     return PyBytes_FromStringAndSize((const char *)id->bytes, NIGH_ID_BYTES);
 }
 
-bool convert_timeout(PyObject *from, uint64_t *timeout_us)
+int convert_number(PyObject *from, void *number)
+{
+    PyObject *whole = PyNumber_Index(from);
+    unsigned long long value;
+
+    if (whole == NULL) {
+        return 0;
+    }
+    value = PyLong_AsUnsignedLongLong(whole);
+    Py_DECREF(whole);
+    if (PyErr_Occurred() != NULL) {
+        return 0;
+    }
+    *(uint64_t *)number = value;
+    return 1;
+}
+
+int convert_timeout(PyObject *from, void *timeout_us)
 {
     double seconds;
 
     if (from == Py_None) {
-        *timeout_us = NIGH_FOREVER;
-        return true;
+        *(uint64_t *)timeout_us = NIGH_FOREVER;
+        return 1;
     }
     seconds = PyFloat_AsDouble(from);
     if (PyErr_Occurred() != NULL) {
-        return false;
+        return 0;
     }
     if (isnan(seconds) || seconds < 0) {
         PyErr_SetString(PyExc_ValueError, "a timeout is seconds from 0 on, or None");
-        return false;
+        return 0;
     }
-    *timeout_us = seconds >= 1e12 ? NIGH_FOREVER : (uint64_t)(seconds * 1e6);
-    return true;
+    /* What is more than no time is not none. */
+    *(uint64_t *)timeout_us = seconds >= 1e12 ? NIGH_FOREVER : (uint64_t)ceil(seconds * 1e6);
+    return 1;
+}
+
+PyObject *convert_text(const char *text)
+{
+    return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "backslashreplace");
+}
+
+PyObject *convert_number_from(uint64_t number)
+{
+    return PyLong_FromUnsignedLongLong(number);
+}
+
+bool convert_put(PyObject *dictionary, const char *name, PyObject *value)
+{
+    bool is_put = value != NULL && PyDict_SetItemString(dictionary, name, value) == 0;
+
+    Py_XDECREF(value);
+    return is_put;
 }

@@ -81,13 +81,23 @@ static int add_class(PyObject *module, nigh_status status, const char *symbol)
     return failed ? -1 : PyModule_AddObjectRef(module, name, classes[-status]);
 }
 
+/* A KeyError would show its sentence in quotes. */
+static int say_plainly(void)
+{
+    PyObject *plainly = PyObject_GetAttrString(PyExc_BaseException, "__str__");
+    int failed = plainly == NULL || PyObject_SetAttrString(base, "__str__", plainly) != 0;
+
+    Py_XDECREF(plainly);
+    return failed ? -1 : 0;
+}
+
 int errors_init(PyObject *module)
 {
     base = PyErr_NewExceptionWithDoc("nigh.Error",
                                      "What libnigh says went wrong: `status` is its number, `name` "
                                      "its name, and the text a sentence.",
                                      NULL, NULL);
-    if (base == NULL || PyModule_AddObjectRef(module, "Error", base) != 0) {
+    if (base == NULL || say_plainly() != 0 || PyModule_AddObjectRef(module, "Error", base) != 0) {
         return -1;
     }
 #define ADD(symbol, value, sentence)                 \
@@ -103,8 +113,10 @@ PyObject *errors_say(nigh_status status, const char *sentence)
 {
     bool is_known = status < 0 && status >= NIGH_STATUS_LOWEST && classes[-status] != NULL;
     PyObject *class = is_known ? classes[-status] : base;
-    PyObject *error = PyObject_CallFunction(class, "s", sentence), *name;
+    PyObject *text = convert_text(sentence), *name;
+    PyObject *error = text == NULL ? NULL : PyObject_CallFunctionObjArgs(class, text, NULL);
 
+    Py_XDECREF(text);
     if (error == NULL) {
         return NULL;
     }

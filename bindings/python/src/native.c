@@ -9,10 +9,38 @@ struct native_state *native_state(void)
     return &state;
 }
 
+void *native_new(PyObject *type)
+{
+    return ((allocfunc)PyType_GetSlot((PyTypeObject *)type, Py_tp_alloc))((PyTypeObject *)type, 0);
+}
+
+void native_free(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF((PyObject *)type);
+}
+
 static int add_type(PyObject *module, PyType_Spec *spec, PyObject **type)
 {
     *type = PyType_FromModuleAndSpec(module, spec, NULL);
     return *type == NULL ? -1 : PyModule_AddType(module, (PyTypeObject *)*type);
+}
+
+static int add_types(PyObject *module)
+{
+    return add_type(module, &client_spec, &state.client_type) != 0 ||
+                   add_type(module, &view_spec, &state.view_type) != 0 ||
+                   add_type(module, &writer_spec, &state.writer_type) != 0 ||
+                   add_type(module, &pending_spec, &state.pending_type) != 0 ||
+                   add_type(module, &region_spec, &state.region_type) != 0 ||
+                   add_type(module, &mapping_spec, &state.mapping_type) != 0 ||
+                   add_type(module, &space_spec, &state.space_type) != 0 ||
+                   add_type(module, &service_spec, &state.service_type) != 0 ||
+                   add_type(module, &request_spec, &state.request_type) != 0
+               ? -1
+               : 0;
 }
 
 static int add_flags(PyObject *module)
@@ -29,7 +57,7 @@ static int add_flags(PyObject *module)
                : 0;
 }
 
-struct PyModuleDef native_module = {
+static struct PyModuleDef native_module = {
     PyModuleDef_HEAD_INIT,
     .m_name = "nigh._native",
     .m_doc = "libnigh; see nigh.",
@@ -42,11 +70,8 @@ PyMODINIT_FUNC PyInit__native(void)
 {
     PyObject *module = PyModule_Create(&native_module);
 
-    if (module == NULL || errors_init(module) != 0 ||
-        add_type(module, &client_spec, &state.client_type) != 0 ||
-        add_type(module, &view_spec, &state.view_type) != 0 ||
-        add_type(module, &writer_spec, &state.writer_type) != 0 ||
-        add_type(module, &pending_spec, &state.pending_type) != 0 || add_flags(module) != 0) {
+    if (module == NULL || errors_init(module) != 0 || add_types(module) != 0 ||
+        add_flags(module) != 0) {
         Py_XDECREF(module);
         return NULL;
     }

@@ -20,6 +20,23 @@
 
 #include "nigh/nigh.h"
 
+/* What is done between the two braces is done without the interpreter's lock. */
+#define WITHOUT_LOCK(what)     \
+    do {                       \
+        Py_BEGIN_ALLOW_THREADS \
+        what;                  \
+        Py_END_ALLOW_THREADS   \
+    } while (0)
+
+/* How long calls wait that cannot be interrupted, unless they are told otherwise. */
+#define NATIVE_TIMEOUT_US UINT64_C(10000000)
+
+/* A method that takes names, for the table of a type. */
+#define NATIVE_NAMED(name, function, text)                                                  \
+    {                                                                                       \
+        (name), (PyCFunction)(void (*)(void))(function), METH_VARARGS | METH_KEYWORDS, (text) \
+    }
+
 /* ---- errors: errors.c ----------------------------------------------------- */
 
 /* Makes an exception class for each status, and adds them to the module. */
@@ -33,8 +50,8 @@ PyObject *errors_say(nigh_status status, const char *sentence);
 /* ---- clients: client.c ---------------------------------------------------- */
 
 /*
- * A client of a node. `uses` counts views, writers and calls that are under way without the lock:
- * the session ends with the last of them once it is closed.
+ * A client of a node. `uses` counts views, writers, handles and calls that are under way without
+ * the lock: the session ends with the last of them once it is closed.
  */
 struct client_object {
     PyObject_HEAD
@@ -46,12 +63,32 @@ struct client_object {
 
 extern PyType_Spec client_spec;
 
-/* One more use; NULL: it is closed, or of another process, and that is raised. */
+/* One more use, and a reference; NULL: it is closed, or of another process, and that is raised. */
 nigh_client *client_use(struct client_object *object);
-/* One less; it may be the last. Raises nothing. */
+/* The same of one that is used already: raises nothing. */
+void client_keep(struct client_object *object);
+/* One less of both; it may be the last. Raises nothing. */
 void client_drop(struct client_object *object);
+/* A call has ended: drops it. None, or what the status is, raised. */
+PyObject *client_ended(struct client_object *object, nigh_status status);
 /* Whether this is a child of the process that opened it. */
 bool client_is_forked(const struct client_object *object);
+
+/* ---- objects: objects.c --------------------------------------------------- */
+
+PyObject *objects_put(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *objects_create(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *objects_get(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *objects_get_many(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *objects_get_start(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *objects_contains(PyObject *self, PyObject *id);
+PyObject *objects_delete(PyObject *self, PyObject *id);
+PyObject *objects_pin(PyObject *self, PyObject *id);
+PyObject *objects_unpin(PyObject *self, PyObject *id);
+PyObject *objects_checksum(PyObject *self, PyObject *id);
+PyObject *objects_evict(PyObject *self, PyObject *size);
+PyObject *objects_stat(PyObject *self, PyObject *id);
+PyObject *objects_list_some(PyObject *self, PyObject *cursor);
 
 /* ---- views and writers: view.c, writer.c ---------------------------------- */
 
@@ -62,32 +99,114 @@ PyObject *view_new(struct client_object *client, const nigh_id *id, nigh_view *v
 /* A writer that was created, likewise. */
 PyObject *writer_new(struct client_object *client, nigh_writer *writer);
 
-/* Of a get of many: a view of each, or None where there is none by then. They are the list's. */
-PyObject *views_of(struct client_object *client, const nigh_id *ids, nigh_view *views,
-                   Py_ssize_t count);
-
-/* ---- gets that go on: pending.c ------------------------------------------- */
+/* ---- what goes on: pending.c ---------------------------------------------- */
 
 extern PyType_Spec pending_spec;
 
-/* `ids` is its own from here on (PyMem_Free). The caller has a use of the client. */
-PyObject *pending_get(struct client_object *client, nigh_id *ids, Py_ssize_t count,
-                      uint64_t timeout_us, uint32_t flags);
+struct pending_object;
 
-/* ---- ids and times: convert.c --------------------------------------------- */
-
-/* `bytes` of 20, or a name. False: raised. */
-bool convert_id(PyObject *from, nigh_id *id);
-PyObject *convert_from_id(const nigh_id *id);
-/* Seconds, None for ever; false: raised. */
-bool convert_timeout(PyObject *from, uint64_t *timeout_us);
-
-struct native_state {
-    PyObject *client_type, *view_type, *writer_type, *pending_type;
+/* What is under way: what libnigh uses until its end. */
+struct pending_kind {
+    size_t size; /* of the state */
+    /* What it has come to, or NULL, raised; once, with a status that is not NIGH_PENDING. */
+    PyObject *(*take)(struct client_object *client, void *state, nigh_status status);
+    /* What came of it and nobody took is let go. */
+    void (*leave)(nigh_client *client, void *state);
+    /* Of the state's own memory. */
+    void (*clear)(void *state);
 };
 
-extern struct PyModuleDef native_module;
+/* With a state of zeros; keeps the client. NULL: raised. */
+struct pending_object *pending_new(struct client_object *client, const struct pending_kind *kind);
+void *pending_state(struct pending_object *pending);
+nigh_op *pending_op(struct pending_object *pending);
+/* It was begun, with that status: the object, or NULL, raised, and the reference is gone. */
+PyObject *pending_begun(struct pending_object *pending, nigh_status status);
+/* The same, and what it comes to within that time. */
+PyObject *pending_wait(struct pending_object *pending, nigh_status status, uint64_t timeout_us);
+
+/*
+ * Waits for an op that was begun with that status, without the lock, and looks after signals
+ * meanwhile. How it ended; it has ended in any case. A handler that raised: that is still raised
+ * (PyErr_Occurred), and the op was cancelled, but may have come first.
+ */
+nigh_status pending_end(nigh_client *client, nigh_op *op, nigh_status begun, uint64_t timeout_us);
+
+/* ---- handles: handle.c ---------------------------------------------------- */
+
+/* What is opened with a client, and closed: a region or its lock, a space, a service. */
+struct handle_object {
+    PyObject_HEAD
+    struct client_object *client; /* which it keeps; NULL: it is gone */
+    void *it;
+    nigh_status (*close)(void *it); /* without the lock */
+    Py_ssize_t uses;                /* calls that are under way, and what hangs on it */
+    bool is_closed;
+};
+
+/* NULL: raised, and it is closed. */
+struct handle_object *handle_new(PyObject *type, struct client_object *client, void *it,
+                                 nigh_status (*close)(void *it));
+/* One more use, and a reference; NULL: it is closed, or of another process, and that is raised. */
+void *handle_use(struct handle_object *handle);
+void handle_keep(struct handle_object *handle);
+void handle_drop(struct handle_object *handle);
+PyObject *handle_ended(struct handle_object *handle, nigh_status status);
+/* Its client, of one that is used. */
+nigh_client *handle_client(const struct handle_object *handle);
+
+/* For the tables of its types. */
+void handle_dealloc(PyObject *self);
+PyObject *handle_close(PyObject *self, PyObject *unused);
+PyObject *handle_enter(PyObject *self, PyObject *unused);
+PyObject *handle_get_closed(PyObject *self, void *closure);
+
+/* ---- regions, spaces, calls ----------------------------------------------- */
+
+extern PyType_Spec region_spec, mapping_spec, space_spec, service_spec, request_spec;
+
+/* Of a client. */
+PyObject *region_create(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *region_open(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *region_list_some(PyObject *self, PyObject *arguments);
+
+PyObject *space_create(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *space_open(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *space_delete(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *space_stat(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *space_list_some(PyObject *self, PyObject *arguments);
+
+PyObject *call_now(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *call_start(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *service_register(PyObject *self, PyObject *name);
+
+/* ---- ids, numbers and times: convert.c ------------------------------------ */
+
+/* For PyArg_Parse's O&: 1, or 0, raised. */
+int convert_id(PyObject *from, void *id);            /* nigh_id: `bytes` of 20, or a name */
+int convert_number(PyObject *from, void *number);    /* uint64_t */
+int convert_timeout(PyObject *from, void *timeout_us); /* uint64_t: seconds, None for ever */
+
+PyObject *convert_from_id(const nigh_id *id);
+/* Text that somebody else wrote. */
+PyObject *convert_text(const char *text);
+/* Puts a value into a dictionary, and takes the reference; false: raised, also where value is NULL
+ * for that reason. */
+bool convert_put(PyObject *dictionary, const char *name, PyObject *value);
+PyObject *convert_number_from(uint64_t number);
+
+/* ---- the module: native.c ------------------------------------------------- */
+
+struct native_state {
+    PyObject *client_type, *view_type, *writer_type, *pending_type, *region_type, *mapping_type,
+        *space_type, *service_type, *request_type;
+};
 
 struct native_state *native_state(void);
+
+/* A zeroed object of one of those types; NULL: raised. */
+void *native_new(PyObject *type);
+/* Frees one, at the end of its dealloc. */
+void native_free(PyObject *self);
 
 #endif

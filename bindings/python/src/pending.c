@@ -1,86 +1,144 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * See native.h: a get that goes on while Python does something else. Its op lies in it, and with it
- * what libnigh writes to; so it is cancelled before it goes.
+ * See native.h: what goes on while Python does something else. Its op lies in it, and with it what
+ * libnigh reads and writes; so it is cancelled before it goes.
  */
 #include "native.h"
 
+#include <time.h>
+
+#define SIGNALS_US UINT64_C(50000)   /* how often a call that waits looks after signals */
+#define GRACE_US   UINT64_C(3000000) /* how long after its deadline an op is cancelled */
+
 struct pending_object {
     PyObject_HEAD
-    struct client_object *client; /* NULL: its result was taken, or it is gone */
+    struct client_object *client; /* which it keeps; NULL: its result was taken, or it is gone */
+    const struct pending_kind *kind;
+    void *state;
     nigh_op op;
-    Py_ssize_t count;
-    nigh_id *ids;
-    nigh_view *views;
+    bool is_begun; /* the op is libnigh's until it has ended */
 };
 
-PyObject *pending_get(struct client_object *client, nigh_id *ids, Py_ssize_t count,
-                      uint64_t timeout_us, uint32_t flags)
+struct pending_object *pending_new(struct client_object *client, const struct pending_kind *kind)
 {
-    PyTypeObject *type = (PyTypeObject *)native_state()->pending_type;
-    struct pending_object *made =
-        (struct pending_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
-    nigh_status status;
+    struct pending_object *made = native_new(native_state()->pending_type);
 
     if (made == NULL) {
-        PyMem_Free(ids);
         return NULL;
     }
-    made->ids = ids;
-    made->count = count;
-    made->views = PyMem_Calloc((size_t)count + 1, sizeof *made->views);
-    if (made->views == NULL) {
-        Py_DECREF(made);
-        return PyErr_NoMemory();
+    made->kind = kind;
+    made->state = PyMem_Calloc(1, kind->size);
+    if (made->state == NULL) {
+        Py_DECREF((PyObject *)made);
+        (void)PyErr_NoMemory();
+        return NULL;
     }
-    status = nigh_get_with_start(client->client, ids, (size_t)count, timeout_us, flags,
-                                 made->views, &made->op);
-    if (status != NIGH_OK && status != NIGH_PENDING) {
-        Py_DECREF(made);
-        return errors_raise(status, client->client);
-    }
-    Py_INCREF(client);
-    client->uses++;
+    client_keep(client);
     made->client = client;
-    return (PyObject *)made;
+    return made;
 }
 
-static void end_use(struct pending_object *pending)
+void *pending_state(struct pending_object *pending)
+{
+    return pending->state;
+}
+
+nigh_op *pending_op(struct pending_object *pending)
+{
+    return &pending->op;
+}
+
+static void give_up(struct pending_object *pending)
 {
     struct client_object *client = pending->client;
 
-    pending->client = NULL;
-    client_drop(client);
-    Py_DECREF(client);
-}
-
-/* Views that nobody took are let go. */
-static void give_up(struct pending_object *pending)
-{
-    if (pending->client == NULL) {
+    pending->client = NULL; /* whoever comes meanwhile finds it gone */
+    if (client == NULL) {
         return;
     }
-    if (!client_is_forked(pending->client)) {
-        nigh_client *client = pending->client->client;
-
-        (void)nigh_cancel(client, &pending->op);
-        for (Py_ssize_t n = 0; n < pending->count; n++) {
-            (void)nigh_release(client, &pending->views[n]);
-        }
+    if (pending->is_begun && !client_is_forked(client)) {
+        WITHOUT_LOCK((void)nigh_cancel(client->client, &pending->op));
+        pending->kind->leave(client->client, pending->state);
     }
-    end_use(pending);
+    client_drop(client);
 }
 
 static void pending_dealloc(PyObject *self)
 {
     struct pending_object *pending = (struct pending_object *)self;
-    PyTypeObject *type = Py_TYPE(self);
 
     give_up(pending);
-    PyMem_Free(pending->ids);
-    PyMem_Free(pending->views);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-    Py_DECREF(type);
+    if (pending->state != NULL) {
+        pending->kind->clear(pending->state);
+        PyMem_Free(pending->state);
+    }
+    native_free(self);
+}
+
+static PyObject *take(struct pending_object *pending, nigh_status status)
+{
+    struct client_object *client = pending->client;
+    PyObject *result;
+
+    pending->client = NULL;
+    result = pending->kind->take(client, pending->state, status);
+    client_drop(client);
+    return result;
+}
+
+PyObject *pending_begun(struct pending_object *pending, nigh_status status)
+{
+    if (status != NIGH_OK && status != NIGH_PENDING) {
+        (void)errors_raise(status, pending->client->client);
+        Py_DECREF((PyObject *)pending);
+        return NULL;
+    }
+    pending->is_begun = true;
+    return (PyObject *)pending;
+}
+
+static uint64_t now_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+nigh_status pending_end(nigh_client *client, nigh_op *op, nigh_status begun, uint64_t timeout_us)
+{
+    uint64_t begin_us = now_us();
+    nigh_status status;
+
+    if (begun != NIGH_OK && begun != NIGH_PENDING) {
+        return begun;
+    }
+    while ((status = nigh_op_status(op)) == NIGH_PENDING) {
+        /* A node that stands still does not see that the time is up. */
+        if (PyErr_CheckSignals() != 0 ||
+            (timeout_us != NIGH_FOREVER && now_us() - begin_us > timeout_us &&
+             now_us() - begin_us - timeout_us > GRACE_US)) {
+            WITHOUT_LOCK(status = nigh_cancel(client, op));
+            return status == NIGH_CANCELED && PyErr_Occurred() == NULL ? NIGH_TIMEOUT : status;
+        }
+        WITHOUT_LOCK((void)nigh_wait(client, op, SIGNALS_US));
+    }
+    return status;
+}
+
+PyObject *pending_wait(struct pending_object *pending, nigh_status status, uint64_t timeout_us)
+{
+    PyObject *result = NULL;
+
+    if (pending_begun(pending, status) == NULL) {
+        return NULL;
+    }
+    status = pending_end(pending->client->client, &pending->op, status, timeout_us);
+    if (PyErr_Occurred() == NULL) {
+        result = take(pending, status);
+    }
+    Py_DECREF((PyObject *)pending);
+    return result;
 }
 
 static PyObject *pending_done(PyObject *self, PyObject *unused)
@@ -104,32 +162,22 @@ static PyObject *pending_result(PyObject *self, PyObject *unused)
 {
     struct pending_object *pending = (struct pending_object *)self;
     nigh_status status;
-    PyObject *list = NULL;
 
     (void)unused;
     if (pending->client == NULL) {
-        return errors_say(NIGH_CANCELED, "the get was cancelled, or its result taken");
+        return errors_say(NIGH_CANCELED, "it was cancelled, or its result was taken");
+    }
+    if (client_is_forked(pending->client)) {
+        return errors_raise(NIGH_FORKED, NULL);
     }
     status = nigh_op_status(&pending->op);
-    if (status == NIGH_PENDING) {
-        return errors_raise(status, NULL);
-    }
-    if (status == NIGH_OK || status == NIGH_TIMEOUT) {
-        list = views_of(pending->client, pending->ids, pending->views, pending->count);
-    } else {
-        for (Py_ssize_t n = 0; n < pending->count; n++) {
-            (void)nigh_release(pending->client->client, &pending->views[n]);
-        }
-        (void)errors_raise(status, pending->client->client);
-    }
-    end_use(pending);
-    return list;
+    return status == NIGH_PENDING ? errors_raise(status, NULL) : take(pending, status);
 }
 
 static PyMethodDef methods[] = {
     {"done", pending_done, METH_NOARGS, "Whether it has ended."},
     {"cancel", pending_cancel, METH_NOARGS, "Gives it up."},
-    {"result", pending_result, METH_NOARGS, "Of one that is done: as get_many, once."},
+    {"result", pending_result, METH_NOARGS, "What one that is done has come to, once."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -15,16 +15,13 @@ struct view_object {
 
 PyObject *view_new(struct client_object *client, const nigh_id *id, nigh_view *view)
 {
-    PyTypeObject *type = (PyTypeObject *)native_state()->view_type;
-    struct view_object *made =
-        (struct view_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    struct view_object *made = native_new(native_state()->view_type);
 
     if (made == NULL) {
         (void)nigh_release(client->client, view);
         return NULL;
     }
-    Py_INCREF(client);
-    client->uses++;
+    client_keep(client);
     made->client = client;
     made->view = *view;
     made->id = *id;
@@ -44,16 +41,12 @@ static void let_go(struct view_object *view)
         (void)nigh_release(client->client, &view->view);
     }
     client_drop(client);
-    Py_DECREF(client);
 }
 
 static void view_dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
-
     let_go((struct view_object *)self);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-    Py_DECREF(type);
+    native_free(self);
 }
 
 static bool is_held(const struct view_object *view)
@@ -111,9 +104,18 @@ static PyObject *view_enter(PyObject *self, PyObject *unused)
     return Py_NewRef(self);
 }
 
-static PyObject *view_exit(PyObject *self, PyObject *unused)
+/* Where it is left by an exception what has a buffer over it still, as the frames of that, goes first. */
+static PyObject *view_exit(PyObject *self, PyObject *arguments)
 {
-    return view_release(self, unused);
+    PyObject *type, *value, *trace;
+
+    if (!PyArg_ParseTuple(arguments, "OOO", &type, &value, &trace)) {
+        return NULL;
+    }
+    if (type != Py_None && ((struct view_object *)self)->exports > 0) {
+        Py_RETURN_NONE;
+    }
+    return view_release(self, NULL);
 }
 
 static Py_ssize_t view_length(PyObject *self)

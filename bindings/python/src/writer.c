@@ -2,25 +2,25 @@
 /* See native.h: an object that is not sealed yet, as a writable buffer. */
 #include "native.h"
 
+#include <string.h>
+
 struct writer_object {
     PyObject_HEAD
     struct client_object *client; /* NULL: sealed, or gone */
     nigh_writer writer;
-    Py_ssize_t exports;
+    Py_ssize_t exports; /* buffers over it */
+    bool is_doomed;     /* given up as soon as there is none */
 };
 
 PyObject *writer_new(struct client_object *client, nigh_writer *writer)
 {
-    PyTypeObject *type = (PyTypeObject *)native_state()->writer_type;
-    struct writer_object *made =
-        (struct writer_object *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    struct writer_object *made = native_new(native_state()->writer_type);
 
     if (made == NULL) {
         (void)nigh_abort(client->client, writer);
         return NULL;
     }
-    Py_INCREF(client);
-    client->uses++;
+    client_keep(client);
     made->client = client;
     made->writer = *writer;
     return (PyObject *)made;
@@ -35,12 +35,6 @@ static struct client_object *take(struct writer_object *writer)
     return client;
 }
 
-static void end_use(struct client_object *client)
-{
-    client_drop(client);
-    Py_DECREF(client);
-}
-
 static void give_up(struct writer_object *writer)
 {
     struct client_object *client = take(writer);
@@ -51,21 +45,18 @@ static void give_up(struct writer_object *writer)
     if (!client_is_forked(client)) {
         (void)nigh_abort(client->client, &writer->writer);
     }
-    end_use(client);
+    client_drop(client);
 }
 
 static void writer_dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
-
     give_up((struct writer_object *)self);
-    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
-    Py_DECREF(type);
+    native_free(self);
 }
 
 static bool is_open(const struct writer_object *writer)
 {
-    if (writer->client == NULL) {
+    if (writer->client == NULL || writer->is_doomed) {
         (void)errors_say(NIGH_CLOSED, "the object is sealed, or given up");
         return false;
     }
@@ -102,8 +93,13 @@ static int writer_get_buffer(PyObject *self, Py_buffer *buffer, int flags)
 
 static void writer_release_buffer(PyObject *self, Py_buffer *buffer)
 {
+    struct writer_object *writer = (struct writer_object *)self;
+
     (void)buffer;
-    ((struct writer_object *)self)->exports--;
+    writer->exports--;
+    if (writer->exports == 0 && writer->is_doomed) {
+        give_up(writer);
+    }
 }
 
 static PyObject *writer_seal(PyObject *self, PyObject *unused)
@@ -123,8 +119,34 @@ static PyObject *writer_seal(PyObject *self, PyObject *unused)
     if (status != NIGH_OK) {
         (void)errors_raise(status, client->client);
     }
-    end_use(client);
+    client_drop(client);
     return status == NIGH_OK ? Py_NewRef(Py_None) : NULL;
+}
+
+/* Copies without the lock, which a memoryview does not. */
+static PyObject *writer_write(PyObject *self, PyObject *arguments)
+{
+    struct writer_object *writer = (struct writer_object *)self;
+    Py_buffer data = {0};
+    uint64_t at = 0;
+    bool is_good;
+
+    if (!PyArg_ParseTuple(arguments, "y*|O&", &data, convert_number, &at)) {
+        return NULL;
+    }
+    is_good = is_open(writer);
+    if (is_good && (at > writer->writer.data_size ||
+                    (uint64_t)data.len > writer->writer.data_size - at)) {
+        PyErr_SetString(PyExc_ValueError, "the bytes do not all lie within the object");
+        is_good = false;
+    }
+    if (is_good && data.len > 0) {
+        writer->exports++;
+        WITHOUT_LOCK(memcpy((char *)writer->writer.data + at, data.buf, (size_t)data.len));
+        writer_release_buffer(self, NULL);
+    }
+    PyBuffer_Release(&data);
+    return is_good ? Py_NewRef(Py_None) : NULL;
 }
 
 static PyObject *writer_abort(PyObject *self, PyObject *unused)
@@ -160,6 +182,10 @@ static PyObject *writer_exit(PyObject *self, PyObject *arguments)
     if (writer->client == NULL) {
         Py_RETURN_FALSE;
     }
+    if (type != Py_None && writer->exports > 0) { /* as the frames of the exception may */
+        writer->is_doomed = true;
+        Py_RETURN_FALSE;
+    }
     done = type == Py_None ? writer_seal(self, NULL) : writer_abort(self, NULL);
     if (done == NULL) {
         return NULL;
@@ -183,6 +209,8 @@ static PyMethodDef methods[] = {
     {"seal", writer_seal, METH_NOARGS,
      "Makes the object visible, and its bytes unchangeable. BufferError: a buffer over it is in "
      "use."},
+    {"write", writer_write, METH_VARARGS,
+     "Copies what is in a buffer to an offset (0) of the object, without the interpreter's lock."},
     {"abort", writer_abort, METH_NOARGS, "Gives the object up."},
     {"__enter__", writer_enter, METH_NOARGS, NULL},
     {"__exit__", writer_exit, METH_VARARGS, NULL},
