@@ -169,6 +169,8 @@ extern PyType_Spec region_spec, mapping_spec, space_spec, service_spec, request_
 PyObject *region_create(PyObject *self, PyObject *arguments, PyObject *names);
 PyObject *region_open(PyObject *self, PyObject *arguments, PyObject *names);
 PyObject *region_list_some(PyObject *self, PyObject *arguments);
+/* Of a region: mapping.c. */
+PyObject *region_map(PyObject *self, PyObject *arguments, PyObject *names);
 
 PyObject *space_create(PyObject *self, PyObject *arguments, PyObject *names);
 PyObject *space_open(PyObject *self, PyObject *arguments, PyObject *names);
