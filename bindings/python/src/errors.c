@@ -81,11 +81,12 @@ static int add_class(PyObject *module, nigh_status status, const char *symbol)
     return failed ? -1 : PyModule_AddObjectRef(module, name, classes[-status]);
 }
 
-/* A KeyError would show its sentence in quotes. */
-static int say_plainly(void)
+/* A KeyError would show its sentence in quotes. And no error is a service's, but those that say so. */
+static int set_up_base(void)
 {
     PyObject *plainly = PyObject_GetAttrString(PyExc_BaseException, "__str__");
-    int failed = plainly == NULL || PyObject_SetAttrString(base, "__str__", plainly) != 0;
+    int failed = plainly == NULL || PyObject_SetAttrString(base, "__str__", plainly) != 0 ||
+                 PyObject_SetAttrString(base, "answered", Py_False) != 0;
 
     Py_XDECREF(plainly);
     return failed ? -1 : 0;
@@ -97,7 +98,7 @@ int errors_init(PyObject *module)
                                      "What libnigh says went wrong: `status` is its number, `name` "
                                      "its name, and the text a sentence.",
                                      NULL, NULL);
-    if (base == NULL || say_plainly() != 0 || PyModule_AddObjectRef(module, "Error", base) != 0) {
+    if (base == NULL || set_up_base() != 0 || PyModule_AddObjectRef(module, "Error", base) != 0) {
         return -1;
     }
 #define ADD(symbol, value, sentence)                 \

@@ -43,9 +43,15 @@ static int add_types(PyObject *module)
                : 0;
 }
 
+_Static_assert(NIGH_SPACE_READ == NIGH_REGION_READ && NIGH_SPACE_WRITE == NIGH_REGION_WRITE,
+               "spaces and regions have the same rights");
+
 static int add_flags(PyObject *module)
 {
     return PyModule_AddIntMacro(module, NIGH_SUBSCRIBE_REPLAY) != 0 ||
+                   PyModule_AddIntConstant(module, "READ", NIGH_REGION_READ) != 0 ||
+                   PyModule_AddIntConstant(module, "WRITE", NIGH_REGION_WRITE) != 0 ||
+                   PyModule_AddIntConstant(module, "MASTER", NIGH_REGION_MASTER) != 0 ||
                    PyModule_AddIntMacro(module, NIGH_SUBSCRIBE_CONFLICTS) != 0 ||
                    PyModule_AddIntMacro(module, NIGH_EVENT_SEALED) != 0 ||
                    PyModule_AddIntMacro(module, NIGH_EVENT_DELETED) != 0 ||
