@@ -8,23 +8,26 @@
         with client.get("greeting") as view:
             print(bytes(view))
 
-An id is 20 bytes, or a name (str). Times are seconds; None waits for ever, 0 does not wait."""
+An id is 20 bytes, or a name (str). Times are seconds; None waits for ever, 0 does not wait. Regions, spaces and calls are
+of the same client. What is not said here is said in docs/python.md."""
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Union
 
 from . import _native, _pickles
 from ._native import *  # noqa: F401,F403  the exceptions, one for each status
-from ._native import View, Writer
+from ._native import MASTER, READ, WRITE, Error, Mapping, Region, Request, Service, Space, View, Writer
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
+    import numpy
+
 Id: TypeAlias = Union[bytes, str]
 
-__all__ = ["Client", "Event", "Id", "View", "Writer", "random_id", *(
-    name for name in vars(_native) if name.endswith("Error"))]
+__all__ = ["Client", "Event", "Id", "MASTER", "Mapping", "READ", "Region", "Request", "Service", "Space", "View", "WRITE",
+           "Writer", "random_id", "serve", *(name for name in vars(_native) if name.endswith("Error"))]
 
 
 def random_id() -> bytes:
@@ -55,19 +58,34 @@ class Client(_native.Client):
 
     def put_object(self, id: Id, value: Any, **more: Any) -> None:
         """Puts what get_object gives again. What offers its bytes to pickle's protocol 5, as numpy arrays do, is copied once,
-        into the object, and not there."""
+        into the object."""
         pickled = _pickles.Pickled(value)
         with self.create(id, pickled.size, meta=_pickles.META, **more) as writer:
-            with memoryview(writer) as bytes_:
-                pickled.write(bytes_)
+            pickled.write(writer)
 
     def get_object(self, id: Id, timeout: float | None = None) -> Any:
         """What was put: arrays of it are over the object's bytes, read-only, and keep them there. A pickle is a program: who
         may put into the pool decides what it does here."""
-        view = self.get(id, timeout)
+        return self.value_of(self.get(id, timeout))
+
+    @staticmethod
+    def value_of(view: View) -> Any:
+        """The same of a view that one has."""
         if view.meta != _pickles.META:
             raise ValueError("the object was not put by put_object")
         return _pickles.load(memoryview(view))
+
+    def put_array(self, id: Id, array: numpy.ndarray[Any, Any], **more: Any) -> None:
+        """Puts an array of numbers: its bytes are the object, its shape and type the object's metadata."""
+        from . import _arrays
+        meta, data = _arrays.taken_apart(array)
+        self.put(id, data, meta=meta, **more)
+
+    def get_array(self, id: Id, timeout: float | None = None) -> numpy.ndarray[Any, Any]:
+        """An array that was put by put_array, or a pickle-free program of another language: over the object's bytes,
+        read-only; it keeps them there."""
+        from . import _arrays
+        return _arrays.put_together(self.get(id, timeout))
 
     def list(self) -> Iterator[dict[str, Any]]:
         """What is known of each object of the pool. Objects that come or go meanwhile may be missed."""
@@ -81,6 +99,9 @@ class Client(_native.Client):
     def events(self, replay: bool = False) -> Iterator[Event]:
         """What happens to objects of the pool from here on, for ever; with `replay` first what is sealed already."""
         self.subscribe(_native.NIGH_SUBSCRIBE_CONFLICTS | (_native.NIGH_SUBSCRIBE_REPLAY if replay else 0))
+        return self._events()
+
+    def _events(self) -> Iterator[Event]:
         try:
             while True:
                 told = self.next_event(None)
@@ -89,3 +110,41 @@ class Client(_native.Client):
         finally:
             if not self.closed:
                 self.unsubscribe()
+
+    def regions(self) -> Iterator[dict[str, Any]]:
+        """What each region of the cluster is like that this user has any right to, by name."""
+        return _all(self.regions_some)
+
+    def spaces(self) -> Iterator[dict[str, Any]]:
+        """What each space of the cluster is like that this user has any right to, by name."""
+        return _all(self.spaces_some)
+
+
+def _all(some: Callable[[str | None], tuple[list[dict[str, Any]], bool]]) -> Iterator[dict[str, Any]]:
+    after, more = None, True
+    while more:
+        found, more = some(after)
+        yield from found
+        more = more and bool(found)
+        after = found[-1]["name"] if found else None
+
+
+def serve(service: Service, answer: Callable[[Request], bytes | None]) -> None:
+    """Answers requests of a service with what a function says of each, until the service is closed. What the function raises
+    is the answer where that is a nigh.Error, as its status; anything else is raised here, and the caller is told that the
+    call was cancelled."""
+    while True:
+        try:
+            request = service.receive()
+        except _native.ClosedError:
+            return
+        _answer(request, answer)
+
+
+def _answer(request: Request, answer: Callable[[Request], bytes | None]) -> None:
+    try:
+        said = answer(request)
+    except Error as error:
+        request.reply(status=error.status)
+    else:
+        request.reply(b"" if said is None else said)

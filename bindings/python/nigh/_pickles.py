@@ -13,6 +13,8 @@ import pickle
 import struct
 from typing import Any
 
+from ._native import Writer
+
 META = b"nigh.pickle5\x00\x01"
 _MAGIC = 0x35656c6b63697067  # "gpickle5"
 _ALIGN = 64
@@ -39,15 +41,12 @@ class Pickled:
             at += buffer.nbytes
         self.size = at
 
-    def write(self, to: memoryview) -> None:
-        at = _HEAD.size
-        _HEAD.pack_into(to, 0, _MAGIC, len(self.buffers), len(self.pickle))
-        for place in self.places:
-            _PLACE.pack_into(to, at, *place)
-            at += _PLACE.size
-        to[at:at + len(self.pickle)] = self.pickle
-        for (begin, size), buffer in zip(self.places, self.buffers):
-            to[begin:begin + size] = buffer
+    def write(self, writer: Writer) -> None:
+        head = [_HEAD.pack(_MAGIC, len(self.buffers), len(self.pickle))]
+        head += [_PLACE.pack(*place) for place in self.places]
+        writer.write(b"".join((*head, self.pickle)))
+        for (begin, _), buffer in zip(self.places, self.buffers):
+            writer.write(buffer, begin)
 
 
 def load(data: memoryview) -> Any:

@@ -43,7 +43,7 @@ static int add_types(PyObject *module)
                : 0;
 }
 
-_Static_assert(NIGH_SPACE_READ == NIGH_REGION_READ && NIGH_SPACE_WRITE == NIGH_REGION_WRITE,
+static_assert(NIGH_SPACE_READ == NIGH_REGION_READ && NIGH_SPACE_WRITE == NIGH_REGION_WRITE,
                "spaces and regions have the same rights");
 
 static int add_flags(PyObject *module)
