@@ -146,5 +146,8 @@ def _answer(request: Request, answer: Callable[[Request], bytes | None]) -> None
         said = answer(request)
     except Error as error:
         request.reply(status=error.status)
+    except BaseException:
+        request.reply(status=_native.CanceledError.status)
+        raise
     else:
         request.reply(b"" if said is None else said)

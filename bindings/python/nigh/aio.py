@@ -112,6 +112,9 @@ class Client:
                         said = await said
                 except Error as error:
                     request.reply(status=error.status)
+                except BaseException:
+                    request.reply(status=_native.CanceledError.status)
+                    raise
                 else:
                     request.reply(b"" if said is None else said)
                 del request

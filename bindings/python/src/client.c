@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define OPEN_US        UINT64_C(5000000) /* how long to wait for the node's answer, as libnigh does */
 #define EVENT_SLICE_US UINT64_C(50000) /* how often a wait for an event looks after signals */
 
 /* ---- uses ----------------------------------------------------------------- */
@@ -88,7 +89,7 @@ static int client_init(PyObject *self, PyObject *arguments, PyObject *names)
     static char *keywords[] = {"socket",   "pool",      "name",    "quota",        "timeout",
                                "prefault", "read_only", "spin_us", "low_priority", NULL};
     struct client_object *object = (struct client_object *)self;
-    nigh_client_options options = {.struct_size = sizeof options};
+    nigh_client_options options = {.struct_size = sizeof options, .timeout_us = OPEN_US};
     int read_only = 0, low_priority = 0;
 
     if (!PyArg_ParseTupleAndKeywords(
@@ -101,6 +102,9 @@ static int client_init(PyObject *self, PyObject *arguments, PyObject *names)
     if (object->client != NULL || object->is_closed) {
         PyErr_SetString(PyExc_RuntimeError, "a client is opened once");
         return -1;
+    }
+    if (options.timeout_us == 0) {
+        options.timeout_us = 1; /* 0 is libnigh's word for as long as it likes */
     }
     options.flags = (read_only ? NIGH_OPEN_READ_ONLY : 0) |
                     (low_priority ? NIGH_OPEN_LOW_PRIORITY : 0);
