@@ -2,9 +2,6 @@
 /* See native.h: a client of a node: its life, its events, its numbers. */
 #include "native.h"
 
-#include <string.h>
-#include <unistd.h>
-
 #define OPEN_US        UINT64_C(5000000) /* how long to wait for the node's answer, as libnigh does */
 #define EVENT_SLICE_US UINT64_C(50000) /* how often a wait for an event looks after signals */
 
@@ -12,7 +9,7 @@
 
 bool client_is_forked(const struct client_object *object)
 {
-    return object->pid != getpid();
+    return object->fork != native_fork();
 }
 
 void client_keep(struct client_object *object)
@@ -80,7 +77,7 @@ static int open_it(struct client_object *object, const nigh_client_options *opti
         return -1;
     }
     object->client = client;
-    object->pid = getpid();
+    object->fork = native_fork();
     return 0;
 }
 

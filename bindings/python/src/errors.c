@@ -61,35 +61,42 @@ static PyObject *make_class(nigh_status status, const char *symbol)
     return made;
 }
 
+static int set_constant(PyObject *class, const char *name, PyObject *value)
+{
+    int failed = value == NULL || PyObject_SetAttrString(class, name, value) != 0;
+
+    Py_XDECREF(value);
+    return failed ? -1 : 0;
+}
+
 static int add_class(PyObject *module, nigh_status status, const char *symbol)
 {
     char name[NAME_MOST];
-    PyObject *number;
-    int failed;
+    PyObject *class;
 
     if (status == NIGH_OK) {
         return 0;
     }
-    classes[-status] = make_class(status, symbol);
-    if (classes[-status] == NULL) {
-        return -1;
-    }
-    number = PyLong_FromLong(status);
-    failed = number == NULL || PyObject_SetAttrString(classes[-status], "status", number) != 0;
-    Py_XDECREF(number);
+    class = make_class(status, symbol);
+    classes[-status] = class;
     class_name(symbol, name);
-    return failed ? -1 : PyModule_AddObjectRef(module, name, classes[-status]);
+    return class == NULL || set_constant(class, "status", PyLong_FromLong(status)) != 0 ||
+                   set_constant(class, "name", PyUnicode_FromString(symbol)) != 0 ||
+                   PyModule_AddObjectRef(module, name, class) != 0
+               ? -1
+               : 0;
 }
 
 /* A KeyError would show its sentence in quotes. And no error is a service's, but those that say so. */
 static int set_up_base(void)
 {
-    PyObject *plainly = PyObject_GetAttrString(PyExc_BaseException, "__str__");
-    int failed = plainly == NULL || PyObject_SetAttrString(base, "__str__", plainly) != 0 ||
-                 PyObject_SetAttrString(base, "answered", Py_False) != 0;
-
-    Py_XDECREF(plainly);
-    return failed ? -1 : 0;
+    return set_constant(base, "__str__", PyObject_GetAttrString(PyExc_BaseException, "__str__")) !=
+                       0 ||
+                   set_constant(base, "answered", Py_NewRef(Py_False)) != 0 ||
+                   set_constant(base, "status", PyLong_FromLong(1)) != 0 ||
+                   set_constant(base, "name", PyUnicode_FromString("NIGH_UNKNOWN")) != 0
+               ? -1
+               : 0;
 }
 
 int errors_init(PyObject *module)
@@ -113,20 +120,12 @@ int errors_init(PyObject *module)
 PyObject *errors_say(nigh_status status, const char *sentence)
 {
     bool is_known = status < 0 && status >= NIGH_STATUS_LOWEST && classes[-status] != NULL;
-    PyObject *class = is_known ? classes[-status] : base;
-    PyObject *text = convert_text(sentence), *name;
-    PyObject *error = text == NULL ? NULL : PyObject_CallFunctionObjArgs(class, text, NULL);
+    PyObject *text = convert_text(sentence);
 
-    Py_XDECREF(text);
-    if (error == NULL) {
-        return NULL;
+    if (text != NULL) {
+        PyErr_SetObject(is_known ? classes[-status] : base, text);
+        Py_DECREF(text);
     }
-    name = PyUnicode_FromString(nigh_status_name(status));
-    if (name != NULL && PyObject_SetAttrString(error, "name", name) == 0) {
-        PyErr_SetObject(class, error);
-    }
-    Py_XDECREF(name);
-    Py_DECREF(error);
     return NULL;
 }
 

@@ -2,11 +2,25 @@
 /* See native.h: the module. */
 #include "native.h"
 
+#include <pthread.h>
+
 static struct native_state state; /* one interpreter a process: libnigh is one, too */
+static unsigned int forks;
 
 struct native_state *native_state(void)
 {
     return &state;
+}
+
+/* In a child of fork. */
+static void count_fork(void)
+{
+    forks++;
+}
+
+unsigned int native_fork(void)
+{
+    return forks;
 }
 
 void *native_new(PyObject *type)
@@ -76,7 +90,8 @@ PyMODINIT_FUNC PyInit__native(void)
 {
     PyObject *module = PyModule_Create(&native_module);
 
-    if (module == NULL || errors_init(module) != 0 || add_types(module) != 0 ||
+    if (module == NULL ||
+        (pthread_atfork(NULL, NULL, count_fork) != 0 && PyErr_NoMemory() == NULL) || errors_init(module) != 0 || add_types(module) != 0 ||
         add_flags(module) != 0) {
         Py_XDECREF(module);
         return NULL;

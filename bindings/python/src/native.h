@@ -16,7 +16,6 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "nigh/nigh.h"
 
@@ -58,7 +57,7 @@ struct client_object {
     nigh_client *client; /* NULL: it has ended */
     Py_ssize_t uses;
     bool is_closed;
-    pid_t pid; /* of the process that opened it */
+    unsigned int fork; /* native_fork, where it was opened */
 };
 
 extern PyType_Spec client_spec;
@@ -205,6 +204,9 @@ struct native_state {
 };
 
 struct native_state *native_state(void);
+
+/* How many forks lie between this process and the one that imported the module first. */
+unsigned int native_fork(void);
 
 /* A zeroed object of one of those types; NULL: raised. */
 void *native_new(PyObject *type);

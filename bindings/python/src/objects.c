@@ -2,8 +2,6 @@
 /* See native.h: what a client does with objects. */
 #include "native.h"
 
-#include <string.h>
-
 #define MANY   1024 /* ids of one get */
 #define LISTED 64   /* objects of one question */
 

@@ -5,8 +5,6 @@
  */
 #include "native.h"
 
-#include <string.h>
-
 #define LISTED 32 /* regions of one question */
 
 /* ---- handles -------------------------------------------------------------- */
