@@ -134,7 +134,7 @@ PyObject *errors_raise(nigh_status status, nigh_client *client)
     char text[512] = "";
 
     if (client != NULL) {
-        (void)nigh_client_error(client, text, sizeof text);
+        WITHOUT_LOCK((void)nigh_client_error(client, text, sizeof text)); /* may ask the node */
     }
     return errors_say(status, text[0] != 0 ? text : nigh_status_string(status));
 }

@@ -105,6 +105,12 @@ static uint64_t now_us(void)
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
+/* The sentence that the client has for this thread becomes that of the op. */
+static nigh_status tell(nigh_client *client, nigh_op *op, nigh_status status)
+{
+    return status == NIGH_OK ? status : nigh_wait(client, op, 0);
+}
+
 nigh_status pending_end(nigh_client *client, nigh_op *op, nigh_status begun, uint64_t timeout_us)
 {
     uint64_t begin_us = now_us();
@@ -123,7 +129,7 @@ nigh_status pending_end(nigh_client *client, nigh_op *op, nigh_status begun, uin
         }
         WITHOUT_LOCK((void)nigh_wait(client, op, SIGNALS_US));
     }
-    return status;
+    return tell(client, op, status);
 }
 
 PyObject *pending_wait(struct pending_object *pending, nigh_status status, uint64_t timeout_us)
@@ -171,7 +177,9 @@ static PyObject *pending_result(PyObject *self, PyObject *unused)
         return errors_raise(NIGH_FORKED, NULL);
     }
     status = nigh_op_status(&pending->op);
-    return status == NIGH_PENDING ? errors_raise(status, NULL) : take(pending, status);
+    return status == NIGH_PENDING
+               ? errors_raise(status, NULL)
+               : take(pending, tell(pending->client->client, &pending->op, status));
 }
 
 static PyMethodDef methods[] = {
