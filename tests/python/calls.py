@@ -87,6 +87,24 @@ def test_a_server_that_raises_is_heard_of(client):
 
 
 @with_client()
+def test_calls_of_all_nodes(client):
+    """Of the one that there is."""
+    server = Server(client, "all", lambda request: request.bytes * 2)
+    told = client.multicast("all", b"four")
+    assert told["value"] == {0: b"fourfour"} and told["answered"] == 1 and told["status"] == 0 and not told["errors"]
+    told = client.multicast("all", b"four", ranks=[0], reduce="sum_u64", size=8)
+    assert told["value"] == b"fourfour"
+    told = client.multicast("all", b"", reduce="none")
+    assert told["value"] == b"" and told["answered"] == 1
+    with raises(ValueError, "reduce"):
+        client.multicast("all", reduce="product")
+    with raises(nigh.InvalidError):
+        client.multicast("all", ranks=[0, 0])
+    server.stop()
+    told = client.multicast("all", b"x", timeout=20)
+    assert told["status"] == nigh.NotFoundError.status and told["answered"] == 0 and told["errors"][0]["rank"] == 0
+
+@with_client()
 def test_requests_by_hand(client):
     service = client.register("hand")
     with raises(nigh.ExistsError):

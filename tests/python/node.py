@@ -20,7 +20,7 @@ def with_client(*flags, memory="64M"):
     def give(test):
         @functools.wraps(test)
         def wrapped():
-            node = raw_session.Node(*flags, memory=memory)
+            node = raw_session.Node("--lanes", "1", *flags, memory=memory)  # one object may have nearly all
             assert node.ready
             client = nigh.Client(node.path, name="test")
             client.node = node

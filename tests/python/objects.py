@@ -267,6 +267,15 @@ def test_objects_are_managed(client):
     assert not client.contains("named")
     client.put("victim", bytes(8 * MIB))
     assert client.evict(8 * MIB) >= 8 * MIB
+    client.put("held", b"x")
+    view = client.get("held", 0)
+    holder, = client.who("held")
+    assert holder["pid"] == os.getpid() and holder["name"] == "test" and holder["views"] == 1
+    del view
+    assert client.who("held") == []
+    client.set_quota(MIB)
+    with raises(nigh.QuotaError):
+        client.create("over the quota", 8 * MIB)
     node, = client.nodes()
     assert node["is_self"] and node["rank"] == 0 and node["state"] == "up"
 

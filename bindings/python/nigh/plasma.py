@@ -184,6 +184,10 @@ class PlasmaClient:
         self._client.arm()
         return self._client.fileno()
 
+    def set_client_options(self, client_name: str, limit_output_memory: int) -> None:
+        """The quota; a client is named when it is opened."""
+        self._client.set_quota(limit_output_memory)
+
     def disconnect(self) -> None:
         self._writers.clear()
         self._client.close()

@@ -88,6 +88,10 @@ PyObject *objects_checksum(PyObject *self, PyObject *id);
 PyObject *objects_evict(PyObject *self, PyObject *size);
 PyObject *objects_stat(PyObject *self, PyObject *id);
 PyObject *objects_list_some(PyObject *self, PyObject *cursor);
+PyObject *objects_set_quota(PyObject *self, PyObject *quota);
+PyObject *objects_replicate(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *objects_where(PyObject *self, PyObject *id);
+PyObject *objects_who(PyObject *self, PyObject *id);
 
 /* ---- views and writers: view.c, writer.c ---------------------------------- */
 
@@ -180,6 +184,8 @@ PyObject *space_list_some(PyObject *self, PyObject *arguments);
 PyObject *call_now(PyObject *self, PyObject *arguments, PyObject *names);
 PyObject *call_start(PyObject *self, PyObject *arguments, PyObject *names);
 PyObject *service_register(PyObject *self, PyObject *name);
+/* Of all nodes, or some: multicast.c. */
+PyObject *multicast_call(PyObject *self, PyObject *arguments, PyObject *names);
 
 /* ---- ids, numbers and times: convert.c ------------------------------------ */
 

@@ -499,3 +499,123 @@ PyObject *objects_list_some(PyObject *self, PyObject *from)
     }
     return list == NULL ? NULL : Py_BuildValue("KN", (unsigned long long)cursor, list);
 }
+
+PyObject *objects_set_quota(PyObject *self, PyObject *from)
+{
+    struct client_object *object = (struct client_object *)self;
+    nigh_client *client;
+    nigh_status status;
+    uint64_t quota;
+
+    if (!convert_number(from, &quota) || (client = client_use(object)) == NULL) {
+        return NULL;
+    }
+    WITHOUT_LOCK(status = nigh_set_quota(client, quota));
+    return client_ended(object, status);
+}
+
+/* How many nodes hold it now, also where that are fewer than were asked for: that is no error of
+ * the object's. */
+PyObject *objects_replicate(PyObject *self, PyObject *arguments, PyObject *names)
+{
+    static char *keywords[] = {"id", "copies", "timeout", NULL};
+    struct client_object *object = (struct client_object *)self;
+    uint64_t timeout_us = NATIVE_TIMEOUT_US;
+    unsigned int copies;
+    nigh_client *client;
+    nigh_status status;
+    uint32_t made = 0;
+    PyObject *done;
+    nigh_id id;
+
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&I|O&", keywords, convert_id, &id,
+                                     &copies, convert_timeout, &timeout_us) ||
+        (client = client_use(object)) == NULL) {
+        return NULL;
+    }
+    WITHOUT_LOCK(status = nigh_replicate(client, &id, copies, timeout_us, &made));
+    done = client_ended(object, status);
+    if (done == NULL) {
+        return NULL;
+    }
+    Py_DECREF(done);
+    return convert_number_from(made);
+}
+
+#define RANKS 16 /* more than nigh_where tells of one object */
+
+PyObject *objects_where(PyObject *self, PyObject *from)
+{
+    struct client_object *object = (struct client_object *)self;
+    PyObject *list = NULL, *rank;
+    uint32_t ranks[RANKS];
+    nigh_client *client;
+    nigh_status status;
+    size_t count = 0;
+    nigh_id id;
+
+    if (!convert_id(from, &id) || (client = client_use(object)) == NULL) {
+        return NULL;
+    }
+    WITHOUT_LOCK(status = nigh_where(client, &id, ranks, RANKS, &count));
+    if (status == NIGH_OK) {
+        list = PyList_New(0);
+    } else {
+        (void)errors_raise(status, client);
+    }
+    for (size_t n = 0; n < count && n < RANKS && list != NULL; n++) {
+        rank = convert_number_from(ranks[n]);
+        if (rank == NULL || PyList_Append(list, rank) != 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(rank);
+    }
+    client_drop(object);
+    return list;
+}
+
+static PyObject *holder_of(const nigh_holder *holder)
+{
+    PyObject *made = PyDict_New();
+
+    if (made == NULL || !convert_put(made, "pid", PyLong_FromLong(holder->pid)) ||
+        !convert_put(made, "uid", convert_number_from(holder->uid)) ||
+        !convert_put(made, "name", convert_text(holder->name)) ||
+        !convert_put(made, "views", convert_number_from(holder->views)) ||
+        !convert_put(made, "size", convert_number_from(holder->size_bytes))) {
+        Py_CLEAR(made);
+    }
+    return made;
+}
+
+#define HOLDERS 64 /* of an object, as many as are told of */
+
+PyObject *objects_who(PyObject *self, PyObject *from)
+{
+    struct client_object *object = (struct client_object *)self;
+    nigh_holder holders[HOLDERS];
+    PyObject *list = NULL, *holder;
+    nigh_client *client;
+    nigh_status status;
+    size_t count = 0;
+    nigh_id id;
+
+    if (!convert_id(from, &id) || (client = client_use(object)) == NULL) {
+        return NULL;
+    }
+    WITHOUT_LOCK(status = nigh_who(client, &id, holders, HOLDERS, &count));
+    if (status == NIGH_OK) {
+        list = PyList_New(0);
+    } else {
+        (void)errors_raise(status, client);
+    }
+    for (size_t n = 0; n < count && n < HOLDERS && list != NULL; n++) {
+        holder = holder_of(&holders[n]);
+        if (holder == NULL || PyList_Append(list, holder) != 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(holder);
+    }
+    client_drop(object);
+    return list;
+}
