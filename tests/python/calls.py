@@ -6,7 +6,7 @@ import sys
 import threading
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from node import other, raises, run_tests, wait_for, with_client  # noqa: E402
+from node import MIB, other, raises, run_tests, wait_for, with_client  # noqa: E402
 
 import nigh  # noqa: E402
 
@@ -28,6 +28,7 @@ class Server:
             self.raised.append(error)
 
     def stop(self):
+        """The client goes with the last that hangs on it."""
         self.service.close()
         self.thread.join()
         self.client.close()
@@ -103,6 +104,41 @@ def test_calls_of_all_nodes(client):
     server.stop()
     told = client.multicast("all", b"x", timeout=20)
     assert told["status"] == nigh.NotFoundError.status and told["answered"] == 0 and told["errors"][0]["rank"] == 0
+
+@with_client()
+def test_calls_bring_memory(client):
+    """Of which the service pulls some, and pushes into it: more than a call has bytes."""
+    def answer(request):
+        told, = request.bulks
+        assert told == (MIB, 3)
+        with raises(IndexError):
+            request.pull(1, local)
+        request.pull(0, local, size=3)
+        request.pull(0, local, offset=MIB - 3, local_offset=3)
+        request.push(0, local, offset=1000, size=6)
+        with raises(nigh.InvalidError):
+            request.push(0, local, offset=MIB - 3, size=6)
+        return b"done"
+
+    server = Server(client, "move", answer)
+    local = server.client.alloc_bulk(4096)
+    memory = client.alloc_bulk(MIB)
+    assert len(memory) == MIB
+    buffer = memoryview(memory)
+    buffer[:3], buffer[-3:] = b"abc", b"xyz"
+    assert client.call("move", bulks=[memory]) == b"done"
+    assert bytes(buffer[1000:1006]) == b"abcxyz"
+    with raises(TypeError, "alloc_bulk"):
+        client.call("move", bulks=[memory, b"bytes"])
+    with raises(ValueError, "at most 8"):
+        client.call("move", bulks=[memory] * 9)
+    memory.close()
+    assert bytes(buffer[:3]) == b"abc"
+    with raises(nigh.ClosedError):
+        client.call("move", bulks=[memory])
+    buffer.release()
+    server.stop()
+    assert not server.raised
 
 @with_client()
 def test_requests_by_hand(client):

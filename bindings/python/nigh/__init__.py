@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Union
 
 from . import _native, _pickles
 from ._native import *  # noqa: F401,F403  the exceptions, one for each status
-from ._native import MASTER, READ, WRITE, Error, Mapping, Region, Request, Service, Space, View, Writer
+from ._native import MASTER, READ, WRITE, Bulk, Error, Mapping, Region, Request, Service, Space, View, Writer
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 Id: TypeAlias = Union[bytes, str]
 
-__all__ = ["Client", "Event", "Id", "MASTER", "Mapping", "READ", "Region", "Request", "Service", "Space", "View", "WRITE",
+__all__ = ["Bulk", "Client", "Event", "Id", "MASTER", "Mapping", "READ", "Region", "Request", "Service", "Space", "View", "WRITE",
            "Writer", "random_id", "serve", *(name for name in vars(_native) if name.endswith("Error"))]
 
 

@@ -402,6 +402,7 @@ static PyMethodDef methods[] = {
     NATIVE_NAMED("call_start", call_start, "call, without waiting for it."),
     NATIVE_NAMED("multicast", multicast_call,
                  "Calls a service on many nodes at once; what became of it."),
+    NATIVE_NAMED("alloc_bulk", bulk_alloc, "Memory that calls may bring."),
     {"register", service_register, METH_O, "Serves a name: a service to receive requests of."},
     {"__enter__", client_enter, METH_NOARGS, NULL},
     {"__exit__", client_close, METH_VARARGS, NULL},

@@ -52,7 +52,8 @@ static int add_types(PyObject *module)
                    add_type(module, &mapping_spec, &state.mapping_type) != 0 ||
                    add_type(module, &space_spec, &state.space_type) != 0 ||
                    add_type(module, &service_spec, &state.service_type) != 0 ||
-                   add_type(module, &request_spec, &state.request_type) != 0
+                   add_type(module, &request_spec, &state.request_type) != 0 ||
+                   add_type(module, &bulk_spec, &state.bulk_type) != 0
                ? -1
                : 0;
 }

@@ -166,7 +166,7 @@ PyObject *handle_get_closed(PyObject *self, void *closure);
 
 /* ---- regions, spaces, calls ----------------------------------------------- */
 
-extern PyType_Spec region_spec, mapping_spec, space_spec, service_spec, request_spec;
+extern PyType_Spec region_spec, mapping_spec, space_spec, service_spec, request_spec, bulk_spec;
 
 /* Of a client. */
 PyObject *region_create(PyObject *self, PyObject *arguments, PyObject *names);
@@ -184,6 +184,20 @@ PyObject *space_list_some(PyObject *self, PyObject *arguments);
 PyObject *call_now(PyObject *self, PyObject *arguments, PyObject *names);
 PyObject *call_start(PyObject *self, PyObject *arguments, PyObject *names);
 PyObject *service_register(PyObject *self, PyObject *name);
+
+/* Memory that calls bring: bulk.c. */
+PyObject *bulk_alloc(PyObject *self, PyObject *arguments, PyObject *names);
+/* Of a request. */
+PyObject *bulk_pull(PyObject *self, PyObject *arguments, PyObject *names);
+PyObject *bulk_push(PyObject *self, PyObject *arguments, PyObject *names);
+/* What a sequence of such memory comes to, from *count on: each is used. False: raised, and those
+ * that are counted are used all the same. */
+bool bulk_bring(PyObject *from, struct handle_object **brought, nigh_bulk_part *parts,
+                uint32_t *count);
+/* The service of a request that is not answered, which it keeps; and what a move of its memory of
+ * that number begins with: the request, and the size of it all. NULL: raised. */
+struct handle_object *service_of_request(PyObject *request, uint32_t number, nigh_bulk_move *move);
+
 /* Of all nodes, or some: multicast.c. */
 PyObject *multicast_call(PyObject *self, PyObject *arguments, PyObject *names);
 
@@ -206,7 +220,7 @@ PyObject *convert_number_from(uint64_t number);
 
 struct native_state {
     PyObject *client_type, *view_type, *writer_type, *pending_type, *region_type, *mapping_type,
-        *space_type, *service_type, *request_type;
+        *space_type, *service_type, *request_type, *bulk_type;
 };
 
 struct native_state *native_state(void);

@@ -13,6 +13,8 @@ struct calling {
     nigh_call_spec spec;
     PyObject *service; /* the name */
     Py_buffer request;
+    struct handle_object *brought[NIGH_CALL_BULKS]; /* used */
+    nigh_bulk_part parts[NIGH_CALL_BULKS];
     char reply[NIGH_CALL_BYTES];
 };
 
@@ -58,6 +60,9 @@ static void clear_call(void *state)
         PyBuffer_Release(&calling->request);
     }
     Py_XDECREF(calling->service);
+    for (size_t n = 0; n < NIGH_CALL_BULKS && calling->brought[n] != NULL; n++) {
+        handle_drop(calling->brought[n]);
+    }
 }
 
 static const struct pending_kind call_kind = {
@@ -69,7 +74,7 @@ static const struct pending_kind call_kind = {
 
 /* What a call is given; the request is held. */
 struct call_asked {
-    PyObject *service;
+    PyObject *service, *bulks;
     Py_buffer request;
     uint64_t timeout_us;
     uint32_t rank, flags;
@@ -78,15 +83,15 @@ struct call_asked {
 static bool ask(PyObject *arguments, PyObject *names, struct call_asked *asked)
 {
     static char *keywords[] = {"service", "request",    "rank",   "timeout",
-                               "one_way", "idempotent", "urgent", NULL};
+                               "one_way", "idempotent", "urgent", "bulks", NULL};
     int one_way = 0, idempotent = 0, urgent = 0;
     uint64_t rank = NIGH_ANY_RANK;
     PyObject *from = Py_None;
 
     *asked = (struct call_asked){.timeout_us = NIGH_FOREVER};
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "U|y*$OO&ppp", keywords, &asked->service,
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "U|y*$OO&pppO", keywords, &asked->service,
                                      &asked->request, &from, convert_timeout, &asked->timeout_us,
-                                     &one_way, &idempotent, &urgent)) {
+                                     &one_way, &idempotent, &urgent, &asked->bulks)) {
         return false;
     }
     if (from != Py_None && (!convert_number(from, &rank) || rank >= NIGH_NEAREST)) {
@@ -129,7 +134,12 @@ static struct pending_object *prepare(struct client_object *object, struct call_
         .request_bytes = (size_t)calling->request.len,
         .reply = calling->reply,
         .reply_room = sizeof calling->reply,
+        .bulks = calling->parts,
     };
+    if (!bulk_bring(asked->bulks, calling->brought, calling->parts, &calling->spec.bulk_count)) {
+        Py_DECREF((PyObject *)pending);
+        return NULL;
+    }
     return pending;
 }
 
@@ -181,6 +191,7 @@ struct request_object {
     struct handle_object *service; /* which it uses; NULL: it is answered */
     nigh_request request;
     PyObject *bytes;
+    nigh_bulk_info bulks[NIGH_CALL_BULKS]; /* of the memory that it brings */
 };
 
 static PyObject *request_new(struct handle_object *service, const nigh_request *request)
@@ -195,6 +206,9 @@ static PyObject *request_new(struct handle_object *service, const nigh_request *
     if (made->bytes == NULL) {
         Py_DECREF((PyObject *)made);
         return NULL;
+    }
+    for (uint32_t n = 0; n < request->bulk_count && n < NIGH_CALL_BULKS; n++) {
+        (void)nigh_request_bulk(request, n, &made->bulks[n]);
     }
     handle_keep(service);
     made->service = service;
@@ -283,7 +297,47 @@ static PyObject *request_get_one_way(PyObject *self, void *closure)
     return PyBool_FromLong(((struct request_object *)self)->request.is_one_way != 0);
 }
 
+struct handle_object *service_of_request(PyObject *self, uint32_t number, nigh_bulk_move *move)
+{
+    struct request_object *request = (struct request_object *)self;
+
+    if (request->service == NULL) {
+        (void)errors_say(NIGH_CLOSED, "the request is answered");
+        return NULL;
+    }
+    if (number >= request->request.bulk_count || number >= NIGH_CALL_BULKS) {
+        PyErr_SetString(PyExc_IndexError, "the request brings less memory");
+        return NULL;
+    }
+    move->request = &request->request;
+    move->number = number;
+    move->size = request->bulks[number].size;
+    return request->service;
+}
+
+/* Size and access of each. */
+static PyObject *request_get_bulks(PyObject *self, void *closure)
+{
+    struct request_object *request = (struct request_object *)self;
+    PyObject *list = PyList_New(0);
+
+    (void)closure;
+    for (uint32_t n = 0; n < request->request.bulk_count && n < NIGH_CALL_BULKS && list != NULL;
+         n++) {
+        PyObject *told = Py_BuildValue("KI", (unsigned long long)request->bulks[n].size,
+                                       request->bulks[n].access);
+
+        if (told == NULL || PyList_Append(list, told) != 0) {
+            Py_CLEAR(list);
+        }
+        Py_XDECREF(told);
+    }
+    return list;
+}
+
 static PyMethodDef request_methods[] = {
+    NATIVE_NAMED("pull", bulk_pull, "Brings bytes of the caller's memory into some of one's own."),
+    NATIVE_NAMED("push", bulk_push, "Brings bytes of one's own memory into the caller's."),
     NATIVE_NAMED("reply", request_reply, "Answers it, once: with bytes, or a status."),
     {NULL, NULL, 0, NULL},
 };
@@ -292,6 +346,7 @@ static PyGetSetDef request_fields[] = {
     {"bytes", request_get_bytes, NULL, "What the caller has sent.", NULL},
     {"rank", request_get_rank, NULL, "The rank of the caller's node.", NULL},
     {"uid", request_get_uid, NULL, "The caller's uid, as its node says.", NULL},
+    {"bulks", request_get_bulks, NULL, "Size and access of each memory that it brings.", NULL},
     {"one_way", request_get_one_way, NULL, "Whether it wants no answer.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
