@@ -93,7 +93,7 @@ def test_metadata_that_lie_are_refused(client):
     eight = struct.pack("<Q", 8)
     wrong = [b"", b"x", b"nigh.array\0\1", head, head + eight, head + eight + b"|O", head + eight + b"nothing",
              head + struct.pack("<Q", 9) + b"|u1", head + struct.pack("<Q", 1 << 63) + b"|u1", head + eight + b"|V0",
-             head + eight + b"i4,f8", head[:12] + b"X" + head[13:] + eight + b"|u1", head[:14] + b"\xff" + eight * 8,
+             head + eight + b"i4,f8", head[:12] + b"X" + head[13:] + eight + b"|u1", head[:13] + b"\xff" + eight * 8,
              head + eight + b"\xff", head + eight + b"|u1" * 1000, b"nigh.array\0\2" + head[12:] + eight + b"|u1"]
     for number, meta in enumerate(wrong):
         client.put(f"w{number}", bytes(8), meta)

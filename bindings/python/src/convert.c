@@ -2,7 +2,6 @@
 /* See native.h: ids, numbers and times. */
 #include "native.h"
 
-#include <math.h>
 #include <string.h>
 
 static int convert_name(PyObject *from, nigh_id *id)
@@ -61,6 +60,7 @@ int convert_number(PyObject *from, void *number)
 int convert_timeout(PyObject *from, void *timeout_us)
 {
     double seconds;
+    uint64_t us;
 
     if (from == Py_None) {
         *(uint64_t *)timeout_us = NIGH_FOREVER;
@@ -70,12 +70,12 @@ int convert_timeout(PyObject *from, void *timeout_us)
     if (PyErr_Occurred() != NULL) {
         return 0;
     }
-    if (isnan(seconds) || seconds < 0) {
+    if (!(seconds >= 0)) {
         PyErr_SetString(PyExc_ValueError, "a timeout is seconds from 0 on, or None");
         return 0;
     }
-    /* What is more than no time is not none. */
-    *(uint64_t *)timeout_us = seconds >= 1e12 ? NIGH_FOREVER : (uint64_t)ceil(seconds * 1e6);
+    us = seconds >= 1e12 ? NIGH_FOREVER : (uint64_t)(seconds * 1e6);
+    *(uint64_t *)timeout_us = us == 0 && seconds > 0 ? 1 : us; /* some time is not none */
     return 1;
 }
 

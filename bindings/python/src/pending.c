@@ -48,6 +48,15 @@ nigh_op *pending_op(struct pending_object *pending)
     return &pending->op;
 }
 
+static void drop_state(struct pending_object *pending)
+{
+    if (pending->state != NULL) {
+        pending->kind->clear(pending->state);
+        PyMem_Free(pending->state);
+        pending->state = NULL;
+    }
+}
+
 static void give_up(struct pending_object *pending)
 {
     struct client_object *client = pending->client;
@@ -60,6 +69,7 @@ static void give_up(struct pending_object *pending)
         WITHOUT_LOCK((void)nigh_cancel(client->client, &pending->op));
         pending->kind->leave(client->client, pending->state);
     }
+    drop_state(pending);
     client_drop(client);
 }
 
@@ -68,10 +78,7 @@ static void pending_dealloc(PyObject *self)
     struct pending_object *pending = (struct pending_object *)self;
 
     give_up(pending);
-    if (pending->state != NULL) {
-        pending->kind->clear(pending->state);
-        PyMem_Free(pending->state);
-    }
+    drop_state(pending);
     native_free(self);
 }
 
@@ -82,6 +89,7 @@ static PyObject *take(struct pending_object *pending, nigh_status status)
 
     pending->client = NULL;
     result = pending->kind->take(client, pending->state, status);
+    drop_state(pending);
     client_drop(client);
     return result;
 }
