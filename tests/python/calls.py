@@ -183,7 +183,14 @@ def test_calls_have_deadlines(client):
     service = client.register("slow")
     with raises(nigh.TimeoutError):
         client.call("slow", b"x", timeout=0.05)
+    caller = other(client)
+    pending = caller.call_start("slow", b"y", timeout=0.5)
     request = service.receive(20)
+    while request.bytes != b"y":
+        request = service.receive(20)
+    wait_for(lambda: caller.poll() >= 0 and pending.done())
+    with raises(nigh.TimeoutError):
+        pending.result()
     request.reply(b"too late")  # is nobody's error
     with raises(nigh.InvalidError):
         client.call("slow", bytes(8193))
