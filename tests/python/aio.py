@@ -69,6 +69,20 @@ async def test_what_is_cancelled_leaves_nothing(waiter, client):
 
 
 @with_loop
+async def test_puts_wait_for_memory(waiter, client):
+    """As long as it takes somebody to let go."""
+    client.put("held", bytes(40 << 20))
+    view = client.get("held", 0)
+    with raises(nigh.OutOfMemoryError):
+        await waiter.put("next", bytes(40 << 20), timeout=0.05)
+    task = asyncio.ensure_future(waiter.put("next", bytes(40 << 20)))
+    await asyncio.sleep(0)
+    assert not task.done()
+    view.release()
+    await task
+    assert client.contains("next") and not client.contains("held")
+
+@with_loop
 async def test_events_come(waiter, client):
     seen = []
 

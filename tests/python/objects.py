@@ -221,6 +221,33 @@ def test_arguments_are_looked_at(client):
 
 
 @with_client()
+def test_puts_of_many(client):
+    client.put_many([(f"o{n}", bytes([n % 256]) * n, b"m" if n % 2 else None) for n in range(300)])
+    view = client.get("o299", 0)
+    assert bytes(view) == b"\x2b" * 299 and view.meta == b"m" and client.stat("o7")["name"] == "o7"
+    assert client.put_many([]) is None
+    client.put("there", b"")
+    try:
+        client.put_many([("new", b"x"), ("there", b"y"), (nigh.random_id(), bytearray(MIB))])
+        raise AssertionError
+    except nigh.ExistsError as error:
+        assert error.statuses == [0, -3, 0]
+    assert bytes(client.get("new", 0)) == b"x"
+    for wrong in ([b"x"], [("x",)], [("x", "text")], ["xy"], 7):
+        with raises(TypeError):
+            client.put_many(wrong)
+    with raises(ValueError, "1024"):
+        client.put_many([("x", b"")] * 1025)
+    array = bytearray(8 * MIB)
+    pending = client.put_many([("goes on", array)], start=True)
+    with raises(BufferError):
+        array.clear()
+    wait_for(lambda: client.poll() >= 0 and pending.done())
+    assert pending.result() is None
+    array.clear()
+    assert len(client.get("goes on", 0)) == 8 * MIB
+
+@with_client()
 def test_gets_of_many(client):
     for number in range(5):
         client.put(f"o{number}", bytes([number]))

@@ -94,6 +94,10 @@ class Client:
             raise TimeoutError("the deadline passed")
         return view
 
+    async def put(self, id: Id, data: Any, meta: Any = None, *, timeout: float | None = None, **more: Any) -> None:
+        """As nigh.Client.put; by itself it waits for memory as long as it takes."""
+        await self.wait(self.client.put_many([(id, data, meta)], timeout=timeout, start=True, **more))
+
     async def call(self, service: str, request: Any = b"", **more: Any) -> bytes:
         """As nigh.Client.call."""
         reply: bytes = await self.wait(self.client.call_start(service, request, **more))

@@ -363,6 +363,7 @@ static PyMethodDef methods[] = {
     {"close", client_close, METH_NOARGS,
      "Ends the session, when the last view, writer and handle of it are gone."},
     NATIVE_NAMED("put", objects_put, "Puts a copy of what is in a buffer."),
+    NATIVE_NAMED("put_many", puts_many, "Puts copies of several, with one question for the small."),
     NATIVE_NAMED("create", objects_create, "A writer of so many bytes."),
     NATIVE_NAMED("get", objects_get, "A view of an object, waiting for it."),
     NATIVE_NAMED("get_many", objects_get_many,

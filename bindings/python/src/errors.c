@@ -138,3 +138,15 @@ PyObject *errors_raise(nigh_status status, nigh_client *client)
     }
     return errors_say(status, text[0] != 0 ? text : nigh_status_string(status));
 }
+
+void errors_mark(const char *name, PyObject *value)
+{
+    PyObject *type, *error, *trace;
+
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    if (error != NULL && PyObject_SetAttrString(error, name, value) != 0) {
+        PyErr_Clear(); /* what was raised is worth more */
+    }
+    PyErr_Restore(type, error, trace);
+}

@@ -45,6 +45,8 @@ int errors_init(PyObject *module);
 PyObject *errors_raise(nigh_status status, nigh_client *client);
 /* The same with a sentence of one's own. */
 PyObject *errors_say(nigh_status status, const char *sentence);
+/* Puts something more into what is raised. */
+void errors_mark(const char *name, PyObject *value);
 
 /* ---- clients: client.c ---------------------------------------------------- */
 
@@ -77,6 +79,8 @@ bool client_is_forked(const struct client_object *object);
 
 PyObject *objects_put(PyObject *self, PyObject *arguments, PyObject *names);
 PyObject *objects_create(PyObject *self, PyObject *arguments, PyObject *names);
+/* puts.c */
+PyObject *puts_many(PyObject *self, PyObject *arguments, PyObject *names);
 PyObject *objects_get(PyObject *self, PyObject *arguments, PyObject *names);
 PyObject *objects_get_many(PyObject *self, PyObject *arguments, PyObject *names);
 PyObject *objects_get_start(PyObject *self, PyObject *arguments, PyObject *names);

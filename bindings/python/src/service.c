@@ -18,19 +18,6 @@ struct calling {
     char reply[NIGH_CALL_BYTES];
 };
 
-/* What the service itself has answered is told from what is nigh's. */
-static void mark_answered(void)
-{
-    PyObject *type, *value, *trace;
-
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    if (value != NULL && PyObject_SetAttrString(value, "answered", Py_True) != 0) {
-        PyErr_Clear();
-    }
-    PyErr_Restore(type, value, trace);
-}
-
 static PyObject *take_call(struct client_object *client, void *state, nigh_status status)
 {
     struct calling *calling = state;
@@ -38,9 +25,9 @@ static PyObject *take_call(struct client_object *client, void *state, nigh_statu
     if (status == NIGH_OK) {
         return PyBytes_FromStringAndSize(calling->reply, (Py_ssize_t)calling->spec.reply_bytes);
     }
-    if (calling->spec.answered != 0) {
+    if (calling->spec.answered != 0) { /* which is told from what is nigh's */
         (void)errors_say(status, nigh_status_string(status));
-        mark_answered();
+        errors_mark("answered", Py_True);
         return NULL;
     }
     return errors_raise(status, client->client);
