@@ -3,9 +3,11 @@
 """How long things live in Python: clients that are closed, threads, children of fork, signals, nodes that die."""
 import gc
 import os
+import random
 import signal
 import sys
 import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from node import MIB, other, raises, run_tests, wait_for, with_client  # noqa: E402
@@ -146,6 +148,56 @@ def test_threads_share_a_client(client):
         thread.join()
     assert not wrong, wrong
 
+
+@with_client()
+def test_threads_take_things_apart_under_each_other(client):
+    """Clients, views, buffers, writers, regions and what is under way, each used, closed and dropped by whoever comes: calls
+    end well or say that it is closed, bytes are never others, and nothing is left."""
+    sessions = client.stats()["sessions"]
+    for number in range(20):
+        client.put(f"o{number}", bytes([number]) * 4096)
+    client.create_region("r", 4096)
+    until, shared, wrong = time.monotonic() + 3, [other(client) for _ in range(4)], []
+
+    def make(chance, thing):
+        if isinstance(thing, nigh.View):
+            number = int.from_bytes(bytes(memoryview(thing)[:1]), "little")
+            assert bytes(thing) == bytes([number]) * 4096
+            return memoryview(thing)
+        if not isinstance(thing, nigh.Client):
+            return other(client)
+        return chance.choice((lambda: thing.get(f"o{chance.randrange(20)}", 0), lambda: thing.get_start(["never"]),
+                              lambda: thing.create(nigh.random_id(), 100), lambda: thing.open_region("r"),
+                              lambda: thing.put(nigh.random_id(), b"x")))()
+
+    def work(seed):
+        chance = random.Random(seed)
+        while time.monotonic() < until and not wrong:
+            try:
+                thing = chance.choice(shared)
+                if chance.random() < 0.5:
+                    shared.append(make(chance, thing))
+                if len(shared) > 100:
+                    shared.pop(chance.randrange(50))
+                if isinstance(thing, nigh.Region):
+                    assert len(thing.read(0, 8)) == 8
+                elif chance.random() < 0.05:
+                    for name in ("close", "release", "seal", "cancel"):
+                        getattr(thing, name, lambda: None)()
+            except (nigh.Error, BufferError, ValueError):
+                pass  # another thread was there before
+            except BaseException as error:
+                wrong.append(error)
+
+    threads = [threading.Thread(target=work, args=[seed]) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong, wrong
+    shared.clear()
+    gc.collect()
+    wait_for(lambda: client.stats()["sessions"] == sessions)
 
 @with_client()
 def test_who_waits_lets_others_run(client):
