@@ -5,6 +5,7 @@ import gc
 import os
 import random
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -277,6 +278,28 @@ def test_a_node_that_dies_is_heard_of(client):
     assert bytes(view) == b"abc"
     client.node.process.wait()
     client.node.stop = lambda: (0, "")
+
+
+HOLDS = """
+import sys
+import nigh
+client = nigh.Client(sys.argv[1])
+view, writer = client.get("x"), client.create("y", 4 << 20)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@with_client()
+def test_a_process_that_is_killed_holds_nothing(client):
+    client.put("x", b"abc")
+    process = subprocess.Popen([sys.executable, "-c", HOLDS, client.node.path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert process.stdout.readline() == b"held\n"
+    assert client.stat("x")["holders"] == 1 and client.stats()["unsealed_bytes"] >= 4 * MIB
+    process.kill()
+    process.communicate()
+    wait_for(lambda: client.stat("x")["holders"] == 0 and client.stats()["unsealed_bytes"] == 0)
+    client.put("y", b"another's now")
 
 
 @with_client()
