@@ -39,8 +39,8 @@ PyObject *bulk_alloc(PyObject *self, PyObject *arguments, PyObject *names)
     }
     WITHOUT_LOCK(status = nigh_bulk_alloc(client, size, access, &memory, &bulk));
     if (status == NIGH_OK) {
-        made = (struct bulk_object *)handle_new(native_state()->bulk_type, object, bulk,
-                                                close_bulk);
+        made =
+            (struct bulk_object *)handle_new(native_state()->bulk_type, object, bulk, close_bulk);
     } else {
         (void)errors_raise(status, client);
     }
@@ -69,8 +69,7 @@ bool bulk_bring(PyObject *from, struct handle_object **brought, nigh_bulk_part *
     }
     for (Py_ssize_t n = 0; n < wanted; n++) {
         PyObject *item = PySequence_GetItem(from, n);
-        bool is_one =
-            item != NULL && PyObject_IsInstance(item, native_state()->bulk_type) == 1;
+        bool is_one = item != NULL && PyObject_IsInstance(item, native_state()->bulk_type) == 1;
 
         if (item != NULL && !is_one && PyErr_Occurred() == NULL) {
             PyErr_SetString(PyExc_TypeError, "what a call brings is memory of alloc_bulk");

@@ -3,7 +3,7 @@
 #include "native.h"
 
 #define OPEN_US        UINT64_C(5000000) /* how long to wait for the node's answer, as libnigh does */
-#define EVENT_SLICE_US UINT64_C(50000) /* how often a wait for an event looks after signals */
+#define EVENT_SLICE_US UINT64_C(50000)   /* how often a wait for an event looks after signals */
 
 /* ---- uses ----------------------------------------------------------------- */
 
@@ -89,11 +89,11 @@ static int client_init(PyObject *self, PyObject *arguments, PyObject *names)
     nigh_client_options options = {.struct_size = sizeof options, .timeout_us = OPEN_US};
     int read_only = 0, low_priority = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(
-            arguments, names, "|zzzO&O&O&pIp", keywords, &options.socket_path, &options.pool,
-            &options.name, convert_number, &options.quota_bytes, convert_timeout,
-            &options.timeout_us, convert_number, &options.prefault_bytes, &read_only,
-            &options.spin_us, &low_priority)) {
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|zzzO&O&O&pIp", keywords,
+                                     &options.socket_path, &options.pool, &options.name,
+                                     convert_number, &options.quota_bytes, convert_timeout,
+                                     &options.timeout_us, convert_number, &options.prefault_bytes,
+                                     &read_only, &options.spin_us, &low_priority)) {
         return -1;
     }
     if (object->client != NULL || object->is_closed) {
@@ -103,8 +103,8 @@ static int client_init(PyObject *self, PyObject *arguments, PyObject *names)
     if (options.timeout_us == 0) {
         options.timeout_us = 1; /* 0 is libnigh's word for as long as it likes */
     }
-    options.flags = (read_only ? NIGH_OPEN_READ_ONLY : 0) |
-                    (low_priority ? NIGH_OPEN_LOW_PRIORITY : 0);
+    options.flags =
+        (read_only ? NIGH_OPEN_READ_ONLY : 0) | (low_priority ? NIGH_OPEN_LOW_PRIORITY : 0);
     return open_it(object, &options);
 }
 

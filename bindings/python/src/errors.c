@@ -8,8 +8,8 @@
 #define STATUSES  (1 - NIGH_STATUS_LOWEST)
 #define NAME_MOST 64
 
-static PyObject *base;               /* nigh.Error */
-static PyObject *classes[STATUSES];  /* by -status */
+static PyObject *base;              /* nigh.Error */
+static PyObject *classes[STATUSES]; /* by -status */
 
 /* "NIGH_NO_QUORUM": "NoQuorumError". */
 static void class_name(const char *status, char name[NAME_MOST])
@@ -87,7 +87,8 @@ static int add_class(PyObject *module, nigh_status status, const char *symbol)
                : 0;
 }
 
-/* A KeyError would show its sentence in quotes. And no error is a service's, but those that say so. */
+/* A KeyError would show its sentence in quotes. And no error is a service's, but those that say so.
+ */
 static int set_up_base(void)
 {
     return set_constant(base, "__str__", PyObject_GetAttrString(PyExc_BaseException, "__str__")) !=
@@ -108,9 +109,9 @@ int errors_init(PyObject *module)
     if (base == NULL || set_up_base() != 0 || PyModule_AddObjectRef(module, "Error", base) != 0) {
         return -1;
     }
-#define ADD(symbol, value, sentence)                 \
+#define ADD(symbol, value, sentence)               \
     if (add_class(module, symbol, #symbol) != 0) { \
-        return -1;                                   \
+        return -1;                                 \
     }
     NIGH_STATUS_TABLE(ADD)
 #undef ADD

@@ -3,8 +3,7 @@
 #include "native.h"
 
 struct mapping_object {
-    PyObject_HEAD
-    struct handle_object *handle; /* which it uses; NULL: it is unmapped */
+    PyObject_HEAD struct handle_object *handle; /* which it uses; NULL: it is unmapped */
     void *address;
     uint64_t size;
     Py_ssize_t exports;

@@ -27,7 +27,8 @@ static PyObject *replies_of(const char *value, size_t bytes)
     PyObject *replies = PyDict_New();
     nigh_multicast_reply head;
 
-    for (size_t at = 0; replies != NULL && at + sizeof head <= bytes; at += sizeof head + head.bytes) {
+    for (size_t at = 0; replies != NULL && at + sizeof head <= bytes;
+         at += sizeof head + head.bytes) {
         PyObject *rank, *reply;
 
         memcpy(&head, value + at, sizeof head);
@@ -49,7 +50,8 @@ static PyObject *errors_of(const nigh_multicast_spec *spec)
 {
     PyObject *errors = PyList_New(0);
 
-    for (uint32_t n = 0; n < spec->error_count && n < NIGH_MULTICAST_ERRORS && errors != NULL; n++) {
+    for (uint32_t n = 0; n < spec->error_count && n < NIGH_MULTICAST_ERRORS && errors != NULL;
+         n++) {
         const nigh_multicast_error *error = &spec->errors[n];
         PyObject *told = PyDict_New();
 
@@ -77,11 +79,11 @@ static PyObject *take_multicast(struct client_object *client, void *state, nigh_
     }
     told = PyDict_New();
     if (told == NULL || !convert_put(told, "status", PyLong_FromLong(status)) ||
-        !convert_put(told, "value",
-                     spec->reduce == NIGH_REDUCE_CONCAT
-                         ? replies_of(multicast->value, spec->value_bytes)
-                         : PyBytes_FromStringAndSize(multicast->value,
-                                                     (Py_ssize_t)spec->value_bytes)) ||
+        !convert_put(
+            told, "value",
+            spec->reduce == NIGH_REDUCE_CONCAT
+                ? replies_of(multicast->value, spec->value_bytes)
+                : PyBytes_FromStringAndSize(multicast->value, (Py_ssize_t)spec->value_bytes)) ||
         !convert_put(told, "answered", convert_number_from(spec->answered)) ||
         !convert_put(told, "failed", convert_number_from(spec->failed)) ||
         !convert_put(told, "unknown", convert_number_from(spec->unknown)) ||
@@ -228,7 +230,7 @@ PyObject *multicast_call(PyObject *self, PyObject *arguments, PyObject *names)
         Py_DECREF((PyObject *)pending);
         return NULL;
     }
-    WITHOUT_LOCK(status = nigh_multicast_start(client, &multicast->spec, timeout_us,
-                                               pending_op(pending)));
+    WITHOUT_LOCK(
+        status = nigh_multicast_start(client, &multicast->spec, timeout_us, pending_op(pending)));
     return start ? pending_begun(pending, status) : pending_wait(pending, status, timeout_us);
 }

@@ -59,7 +59,7 @@ static int add_types(PyObject *module)
 }
 
 static_assert(NIGH_SPACE_READ == NIGH_REGION_READ && NIGH_SPACE_WRITE == NIGH_REGION_WRITE,
-               "spaces and regions have the same rights");
+              "spaces and regions have the same rights");
 
 static int add_flags(PyObject *module)
 {
@@ -92,8 +92,8 @@ PyMODINIT_FUNC PyInit__native(void)
     PyObject *module = PyModule_Create(&native_module);
 
     if (module == NULL ||
-        (pthread_atfork(NULL, NULL, count_fork) != 0 && PyErr_NoMemory() == NULL) || errors_init(module) != 0 || add_types(module) != 0 ||
-        add_flags(module) != 0) {
+        (pthread_atfork(NULL, NULL, count_fork) != 0 && PyErr_NoMemory() == NULL) ||
+        errors_init(module) != 0 || add_types(module) != 0 || add_flags(module) != 0) {
         Py_XDECREF(module);
         return NULL;
     }

@@ -20,19 +20,18 @@
 #include "nigh/nigh.h"
 
 /* What is done between the two braces is done without the interpreter's lock. */
-#define WITHOUT_LOCK(what)     \
-    do {                       \
-        Py_BEGIN_ALLOW_THREADS \
-        what;                  \
-        Py_END_ALLOW_THREADS   \
+#define WITHOUT_LOCK(what)           \
+    do {                             \
+        Py_BEGIN_ALLOW_THREADS what; \
+        Py_END_ALLOW_THREADS         \
     } while (0)
 
 /* How long calls wait that cannot be interrupted, unless they are told otherwise. */
 #define NATIVE_TIMEOUT_US UINT64_C(10000000)
 
 /* A method that takes names, for the table of a type. */
-#define NATIVE_NAMED(name, function, text)                                                  \
-    {                                                                                       \
+#define NATIVE_NAMED(name, function, text)                                                    \
+    {                                                                                         \
         (name), (PyCFunction)(void (*)(void))(function), METH_VARARGS | METH_KEYWORDS, (text) \
     }
 
@@ -55,8 +54,7 @@ void errors_mark(const char *name, PyObject *value);
  * the lock: the session ends with the last of them once it is closed.
  */
 struct client_object {
-    PyObject_HEAD
-    nigh_client *client; /* NULL: it has ended */
+    PyObject_HEAD nigh_client *client; /* NULL: it has ended */
     Py_ssize_t uses;
     bool is_closed;
     unsigned int fork; /* native_fork, where it was opened */
@@ -143,8 +141,7 @@ nigh_status pending_end(nigh_client *client, nigh_op *op, nigh_status begun, uin
 
 /* What is opened with a client, and closed: a region or its lock, a space, a service. */
 struct handle_object {
-    PyObject_HEAD
-    struct client_object *client; /* which it keeps; NULL: it is gone */
+    PyObject_HEAD struct client_object *client; /* which it keeps; NULL: it is gone */
     void *it;
     nigh_status (*close)(void *it); /* without the lock */
     Py_ssize_t uses;                /* calls that are under way, and what hangs on it */
@@ -208,8 +205,8 @@ PyObject *multicast_call(PyObject *self, PyObject *arguments, PyObject *names);
 /* ---- ids, numbers and times: convert.c ------------------------------------ */
 
 /* For PyArg_Parse's O&: 1, or 0, raised. */
-int convert_id(PyObject *from, void *id);            /* nigh_id: `bytes` of 20, or a name */
-int convert_number(PyObject *from, void *number);    /* uint64_t */
+int convert_id(PyObject *from, void *id);              /* nigh_id: `bytes` of 20, or a name */
+int convert_number(PyObject *from, void *number);      /* uint64_t */
 int convert_timeout(PyObject *from, void *timeout_us); /* uint64_t: seconds, None for ever */
 
 PyObject *convert_from_id(const nigh_id *id);

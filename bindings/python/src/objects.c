@@ -31,7 +31,8 @@ static bool begin_making(struct making *making)
         return false;
     }
     if (PyUnicode_Check(making->id_from)) {
-        options->name = PyUnicode_AsUTF8AndSize(making->id_from, NULL); /* the caller's argument's */
+        options->name =
+            PyUnicode_AsUTF8AndSize(making->id_from, NULL); /* the caller's argument's */
     }
     options->flags = (making->exclusive ? NIGH_CREATE_EXCLUSIVE : 0) |
                      (making->no_evict ? NIGH_CREATE_NO_EVICT : 0) |
@@ -72,16 +73,16 @@ static PyObject *put_it(struct client_object *object, struct making *making, con
         end_making(making);
         return NULL;
     }
-    WITHOUT_LOCK(status = nigh_put(client, &making->id, data->buf, (uint64_t)data->len,
-                                   &making->options));
+    WITHOUT_LOCK(
+        status = nigh_put(client, &making->id, data->buf, (uint64_t)data->len, &making->options));
     end_making(making);
     return client_ended(object, status);
 }
 
 PyObject *objects_put(PyObject *self, PyObject *arguments, PyObject *names)
 {
-    static char *keywords[] = {"id",       "data",     "meta", "timeout", "exclusive",
-                               "replicas", "no_evict", NULL};
+    static char *keywords[] = {"id",        "data",     "meta",     "timeout",
+                               "exclusive", "replicas", "no_evict", NULL};
     struct making making = {0};
     Py_buffer data = {0};
     PyObject *done;
@@ -99,8 +100,8 @@ PyObject *objects_put(PyObject *self, PyObject *arguments, PyObject *names)
 
 PyObject *objects_create(PyObject *self, PyObject *arguments, PyObject *names)
 {
-    static char *keywords[] = {"id",       "size",     "meta", "timeout", "exclusive",
-                               "replicas", "no_evict", NULL};
+    static char *keywords[] = {"id",        "size",     "meta",     "timeout",
+                               "exclusive", "replicas", "no_evict", NULL};
     struct client_object *object = (struct client_object *)self;
     struct making making = {0};
     PyObject *made = NULL;
@@ -110,8 +111,8 @@ PyObject *objects_create(PyObject *self, PyObject *arguments, PyObject *names)
 
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "OO&|O$O&pIp", keywords, &making.id_from,
                                      convert_number, &making.options.data_size, &making.meta_from,
-                                     convert_timeout, &making.options.timeout_us,
-                                     &making.exclusive, &making.replicas, &making.no_evict) ||
+                                     convert_timeout, &making.options.timeout_us, &making.exclusive,
+                                     &making.replicas, &making.no_evict) ||
         !begin_making(&making)) {
         return NULL;
     }
@@ -156,8 +157,8 @@ static PyObject *views_of(struct client_object *object, struct getting *getting)
             (void)nigh_release(object->client, view);
             continue;
         }
-        item = view->status == NIGH_OK ? view_new(object, &getting->ids[n], view)
-                                       : Py_NewRef(Py_None);
+        item =
+            view->status == NIGH_OK ? view_new(object, &getting->ids[n], view) : Py_NewRef(Py_None);
         if (item == NULL || PyList_SetItem(list, (Py_ssize_t)n, item) != 0) {
             Py_CLEAR(list);
         }
@@ -528,8 +529,8 @@ PyObject *objects_replicate(PyObject *self, PyObject *arguments, PyObject *names
     PyObject *done;
     nigh_id id;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&I|O&", keywords, convert_id, &id,
-                                     &copies, convert_timeout, &timeout_us) ||
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&I|O&", keywords, convert_id, &id, &copies,
+                                     convert_timeout, &timeout_us) ||
         (client = client_use(object)) == NULL) {
         return NULL;
     }

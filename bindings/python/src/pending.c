@@ -11,8 +11,8 @@
 #define GRACE_US   UINT64_C(3000000) /* how long after its deadline an op is cancelled */
 
 struct pending_object {
-    PyObject_HEAD
-    struct client_object *client; /* which it keeps; NULL: its result was taken, or it is gone */
+    PyObject_HEAD struct client_object
+        *client; /* which it keeps; NULL: its result was taken, or it is gone */
     const struct pending_kind *kind;
     void *state;
     nigh_op op;
@@ -160,8 +160,7 @@ static PyObject *pending_done(PyObject *self, PyObject *unused)
     struct pending_object *pending = (struct pending_object *)self;
 
     (void)unused;
-    return PyBool_FromLong(pending->client == NULL ||
-                           nigh_op_status(&pending->op) != NIGH_PENDING);
+    return PyBool_FromLong(pending->client == NULL || nigh_op_status(&pending->op) != NIGH_PENDING);
 }
 
 static PyObject *pending_cancel(PyObject *self, PyObject *unused)

@@ -144,8 +144,8 @@ static bool put_all(PyObject *from, struct putting *putting, const nigh_create_o
 
 PyObject *puts_many(PyObject *self, PyObject *arguments, PyObject *names)
 {
-    static char *keywords[] = {"items", "timeout", "exclusive", "replicas", "no_evict",
-                               "start", NULL};
+    static char *keywords[] = {"items",    "timeout", "exclusive", "replicas",
+                               "no_evict", "start",   NULL};
     struct client_object *object = (struct client_object *)self;
     int exclusive = 0, no_evict = 0, start = 0;
     nigh_create_options options = {0};
@@ -181,8 +181,7 @@ PyObject *puts_many(PyObject *self, PyObject *arguments, PyObject *names)
         Py_DECREF((PyObject *)pending);
         return NULL;
     }
-    WITHOUT_LOCK(status = nigh_put_many_start(client, putting->items, putting->count,
-                                              pending_op(pending)));
-    return start ? pending_begun(pending, status)
-                 : pending_wait(pending, status, NIGH_FOREVER);
+    WITHOUT_LOCK(
+        status = nigh_put_many_start(client, putting->items, putting->count, pending_op(pending)));
+    return start ? pending_begun(pending, status) : pending_wait(pending, status, NIGH_FOREVER);
 }

@@ -118,7 +118,12 @@ struct doing {
     Py_buffer data;
     uint64_t old;
     nigh_region *held;
-    enum { GIVES_NOTHING, GIVES_BYTES, GIVES_NUMBER, GIVES_LOCK } gives;
+    enum {
+        GIVES_NOTHING,
+        GIVES_BYTES,
+        GIVES_NUMBER,
+        GIVES_LOCK
+    } gives;
 };
 
 static PyObject *take_done(struct client_object *client, void *state, nigh_status status)
@@ -251,9 +256,9 @@ static PyObject *region_read_into(PyObject *self, PyObject *arguments, PyObject 
         return NULL;
     }
     doing->data = data;
-    WITHOUT_LOCK(status = nigh_region_read_start(doing->handle->it, offset, data.buf,
-                                                 (size_t)data.len, timeout_us,
-                                                 pending_op(pending)));
+    WITHOUT_LOCK(status =
+                     nigh_region_read_start(doing->handle->it, offset, data.buf, (size_t)data.len,
+                                            timeout_us, pending_op(pending)));
     return go_on(pending, status, timeout_us, start);
 }
 
@@ -277,9 +282,9 @@ static PyObject *region_write(PyObject *self, PyObject *arguments, PyObject *nam
         return NULL;
     }
     doing->data = data;
-    WITHOUT_LOCK(status = nigh_region_write_start(doing->handle->it, offset, data.buf,
-                                                  (size_t)data.len, timeout_us,
-                                                  pending_op(pending)));
+    WITHOUT_LOCK(status =
+                     nigh_region_write_start(doing->handle->it, offset, data.buf, (size_t)data.len,
+                                             timeout_us, pending_op(pending)));
     return go_on(pending, status, timeout_us, start);
 }
 
@@ -348,8 +353,8 @@ static PyObject *region_fetch_add(PyObject *self, PyObject *arguments, PyObject 
     nigh_status status;
     int start = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|KO&p", keywords, convert_number,
-                                     &offset, &added, convert_timeout, &timeout_us, &start)) {
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|KO&p", keywords, convert_number, &offset,
+                                     &added, convert_timeout, &timeout_us, &start)) {
         return NULL;
     }
     pending = begin(self, &doing);
@@ -381,9 +386,9 @@ static PyObject *region_compare_swap(PyObject *self, PyObject *arguments, PyObje
         return NULL;
     }
     doing->gives = GIVES_NUMBER;
-    WITHOUT_LOCK(status = nigh_region_compare_swap_start(doing->handle->it, offset, compare, swap,
-                                                         timeout_us, &doing->old,
-                                                         pending_op(pending)));
+    WITHOUT_LOCK(status =
+                     nigh_region_compare_swap_start(doing->handle->it, offset, compare, swap,
+                                                    timeout_us, &doing->old, pending_op(pending)));
     return go_on(pending, status, timeout_us, start);
 }
 
@@ -407,11 +412,9 @@ static PyObject *region_lock(PyObject *self, PyObject *arguments, PyObject *name
     }
     doing->gives = GIVES_LOCK;
     term_us = term_us == NIGH_FOREVER ? 0 : term_us; /* so says libnigh that there is none */
-    WITHOUT_LOCK(status = nigh_region_lock_start(doing->handle->it, number,
-                                                 shared ? NIGH_REGION_SHARED
-                                                        : NIGH_REGION_EXCLUSIVE,
-                                                 term_us, timeout_us, &doing->held,
-                                                 pending_op(pending)));
+    WITHOUT_LOCK(status = nigh_region_lock_start(
+                     doing->handle->it, number, shared ? NIGH_REGION_SHARED : NIGH_REGION_EXCLUSIVE,
+                     term_us, timeout_us, &doing->held, pending_op(pending)));
     return go_on(pending, status, timeout_us, start);
 }
 
@@ -425,8 +428,8 @@ static PyObject *region_barrier(PyObject *self, PyObject *arguments, PyObject *n
     nigh_status status;
     int start = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&I|O&p", keywords, convert_number,
-                                     &number, &parties, convert_timeout, &timeout_us, &start)) {
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&I|O&p", keywords, convert_number, &number,
+                                     &parties, convert_timeout, &timeout_us, &start)) {
         return NULL;
     }
     pending = begin(self, &doing);
@@ -447,9 +450,8 @@ static bool parse_whose(PyObject *from, nigh_region_whose *whose, uint32_t *user
 
     if (PyUnicode_Check(from)) {
         *whose = PyUnicode_CompareWithASCIIString(from, "group") == 0 ? NIGH_REGION_GROUP
-                                                                       : NIGH_REGION_OTHERS;
-        if (*whose == NIGH_REGION_GROUP ||
-            PyUnicode_CompareWithASCIIString(from, "others") == 0) {
+                                                                      : NIGH_REGION_OTHERS;
+        if (*whose == NIGH_REGION_GROUP || PyUnicode_CompareWithASCIIString(from, "others") == 0) {
             return true;
         }
     } else if (PyLong_Check(from)) {

@@ -5,7 +5,8 @@
  */
 #include "native.h"
 
-#define RECEIVE_SLICE_US UINT64_C(50000) /* how often a receive looks after signals, and the end */
+#define RECEIVE_SLICE_US UINT64_C(50000) /* how often a receive looks after signals, and the end \
+                                          */
 
 /* ---- calls ---------------------------------------------------------------- */
 
@@ -69,8 +70,8 @@ struct call_asked {
 
 static bool ask(PyObject *arguments, PyObject *names, struct call_asked *asked)
 {
-    static char *keywords[] = {"service", "request",    "rank",   "timeout",
-                               "one_way", "idempotent", "urgent", "bulks", NULL};
+    static char *keywords[] = {"service",    "request", "rank",  "timeout", "one_way",
+                               "idempotent", "urgent",  "bulks", NULL};
     int one_way = 0, idempotent = 0, urgent = 0;
     uint64_t rank = NIGH_ANY_RANK;
     PyObject *from = Py_None;
@@ -155,10 +156,9 @@ static PyObject *call(PyObject *self, PyObject *arguments, PyObject *names, bool
         return NULL;
     }
     calling = pending_state(pending);
-    WITHOUT_LOCK(status = nigh_call_start(client, &calling->spec, asked.timeout_us,
-                                          pending_op(pending)));
-    return waits ? pending_wait(pending, status, asked.timeout_us)
-                 : pending_begun(pending, status);
+    WITHOUT_LOCK(
+        status = nigh_call_start(client, &calling->spec, asked.timeout_us, pending_op(pending)));
+    return waits ? pending_wait(pending, status, asked.timeout_us) : pending_begun(pending, status);
 }
 
 PyObject *call_now(PyObject *self, PyObject *arguments, PyObject *names)
@@ -174,8 +174,7 @@ PyObject *call_start(PyObject *self, PyObject *arguments, PyObject *names)
 /* ---- requests ------------------------------------------------------------- */
 
 struct request_object {
-    PyObject_HEAD
-    struct handle_object *service; /* which it uses; NULL: it is answered */
+    PyObject_HEAD struct handle_object *service; /* which it uses; NULL: it is answered */
     nigh_request request;
     PyObject *bytes;
     nigh_bulk_info bulks[NIGH_CALL_BULKS]; /* of the memory that it brings */
@@ -375,8 +374,7 @@ PyObject *service_register(PyObject *self, PyObject *from)
     }
     WITHOUT_LOCK(status = nigh_service_register(client, name, NULL, &service));
     if (status == NIGH_OK) {
-        made = (PyObject *)handle_new(native_state()->service_type, object, service,
-                                      close_service);
+        made = (PyObject *)handle_new(native_state()->service_type, object, service, close_service);
     } else {
         (void)errors_raise(status, client);
     }

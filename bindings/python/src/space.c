@@ -33,9 +33,9 @@ static bool parse_durability(const char *text, nigh_space_durability *durability
 
 PyObject *space_create(PyObject *self, PyObject *arguments, PyObject *names)
 {
-    static char *keywords[] = {"name",         "home_size",    "cache_size", "block_size",
-                               "group_access", "other_access", "durability", "timeout",
-                               NULL};
+    static char *keywords[] = {"name",       "home_size",    "cache_size",
+                               "block_size", "group_access", "other_access",
+                               "durability", "timeout",      NULL};
     struct client_object *object = (struct client_object *)self;
     nigh_space_spec spec = {.struct_size = sizeof spec};
     uint64_t timeout_us = NATIVE_TIMEOUT_US;
@@ -45,13 +45,11 @@ PyObject *space_create(PyObject *self, PyObject *arguments, PyObject *names)
     nigh_client *client;
     nigh_status status;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "sO&|$O&IIIsO&", keywords, &spec.name,
-                                     convert_number, &spec.home_size, convert_number,
-                                     &spec.cache_size, &spec.block_size, &spec.group_access,
-                                     &spec.other_access, &durability, convert_timeout,
-                                     &timeout_us) ||
-        !parse_durability(durability, &spec.durability) ||
-        (client = client_use(object)) == NULL) {
+    if (!PyArg_ParseTupleAndKeywords(
+            arguments, names, "sO&|$O&IIIsO&", keywords, &spec.name, convert_number,
+            &spec.home_size, convert_number, &spec.cache_size, &spec.block_size, &spec.group_access,
+            &spec.other_access, &durability, convert_timeout, &timeout_us) ||
+        !parse_durability(durability, &spec.durability) || (client = client_use(object)) == NULL) {
         return NULL;
     }
     WITHOUT_LOCK(status = nigh_space_create(client, &spec, timeout_us, &space));
@@ -213,8 +211,8 @@ PyObject *space_list_some(PyObject *self, PyObject *arguments)
     }
     memset(infos, 0, sizeof infos);
     infos[0].struct_size = sizeof infos[0];
-    WITHOUT_LOCK(status = nigh_space_list(client, after, infos, LISTED, NATIVE_TIMEOUT_US, &count,
-                                          &more));
+    WITHOUT_LOCK(
+        status = nigh_space_list(client, after, infos, LISTED, NATIVE_TIMEOUT_US, &count, &more));
     if (status == NIGH_OK) {
         made = infos_of(infos, count, more != 0);
     } else {
@@ -242,21 +240,19 @@ static bool ask(PyObject *self, PyObject *arguments, PyObject *names, int number
     static char *three[] = {"address", "expected", "value", "timeout", NULL};
     int is_good;
 
-    *asked = (struct asked){.handle = (struct handle_object *)self,
-                            .timeout_us = NATIVE_TIMEOUT_US};
+    *asked =
+        (struct asked){.handle = (struct handle_object *)self, .timeout_us = NATIVE_TIMEOUT_US};
     if (numbers == 1) {
         is_good = PyArg_ParseTupleAndKeywords(arguments, names, "O&|O&", one, convert_number,
-                                              &asked->address, convert_timeout,
-                                              &asked->timeout_us);
+                                              &asked->address, convert_timeout, &asked->timeout_us);
     } else if (numbers == 2) {
         is_good = PyArg_ParseTupleAndKeywords(arguments, names, "O&O&|O&", two, convert_number,
                                               &asked->address, convert_number, &asked->first,
                                               convert_timeout, &asked->timeout_us);
     } else {
-        is_good = PyArg_ParseTupleAndKeywords(arguments, names, "O&O&O&|O&", three, convert_number,
-                                              &asked->address, convert_number, &asked->first,
-                                              convert_number, &asked->second, convert_timeout,
-                                              &asked->timeout_us);
+        is_good = PyArg_ParseTupleAndKeywords(
+            arguments, names, "O&O&O&|O&", three, convert_number, &asked->address, convert_number,
+            &asked->first, convert_number, &asked->second, convert_timeout, &asked->timeout_us);
     }
     asked->space = is_good ? handle_use(asked->handle) : NULL;
     return asked->space != NULL;
@@ -304,12 +300,11 @@ static PyObject *space_alloc(PyObject *self, PyObject *arguments, PyObject *name
     if (asked.space == NULL) {
         return NULL;
     }
-    WITHOUT_LOCK(status = alignment <= 1
-                              ? nigh_space_alloc(asked.space, size, asked.address,
-                                                 asked.timeout_us, &address)
-                              : nigh_space_alloc_aligned(asked.space, size, alignment,
-                                                         asked.address, asked.timeout_us,
-                                                         &address));
+    WITHOUT_LOCK(status = alignment <= 1 ? nigh_space_alloc(asked.space, size, asked.address,
+                                                            asked.timeout_us, &address)
+                                         : nigh_space_alloc_aligned(asked.space, size, alignment,
+                                                                    asked.address, asked.timeout_us,
+                                                                    &address));
     return give(&asked, status, address);
 }
 
@@ -327,8 +322,8 @@ static PyObject *space_free(PyObject *self, PyObject *arguments, PyObject *names
 
 /* ---- bytes ---------------------------------------------------------------- */
 
-typedef nigh_status reads(nigh_space *space, nigh_space_address address, void *bytes,
-                          uint64_t size, uint64_t timeout_us);
+typedef nigh_status reads(nigh_space *space, nigh_space_address address, void *bytes, uint64_t size,
+                          uint64_t timeout_us);
 typedef nigh_status writes(nigh_space *space, nigh_space_address address, const void *bytes,
                            uint64_t size, uint64_t timeout_us);
 
@@ -454,13 +449,12 @@ static PyObject *space_fetch_add(PyObject *self, PyObject *arguments, PyObject *
     uint64_t old = 0;
 
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|KO&", keywords, convert_number,
-                                     &asked.address, &added, convert_timeout,
-                                     &asked.timeout_us) ||
+                                     &asked.address, &added, convert_timeout, &asked.timeout_us) ||
         (asked.space = handle_use(asked.handle)) == NULL) {
         return NULL;
     }
-    WITHOUT_LOCK(status = nigh_space_fetch_add(asked.space, asked.address, added,
-                                               asked.timeout_us, &old));
+    WITHOUT_LOCK(
+        status = nigh_space_fetch_add(asked.space, asked.address, added, asked.timeout_us, &old));
     return give(&asked, status, old);
 }
 
@@ -500,8 +494,8 @@ static PyObject *space_put(PyObject *self, PyObject *arguments, PyObject *names)
     if (!ask(self, arguments, names, 2, &asked)) {
         return NULL;
     }
-    WITHOUT_LOCK(status = nigh_space_put(asked.space, asked.address, asked.first,
-                                         asked.timeout_us));
+    WITHOUT_LOCK(status =
+                     nigh_space_put(asked.space, asked.address, asked.first, asked.timeout_us));
     return handle_ended(asked.handle, status);
 }
 

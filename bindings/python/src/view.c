@@ -6,8 +6,7 @@
 #include "native.h"
 
 struct view_object {
-    PyObject_HEAD
-    struct client_object *client; /* NULL: released */
+    PyObject_HEAD struct client_object *client; /* NULL: released */
     nigh_view view;
     nigh_id id;
     Py_ssize_t exports; /* buffers over it */
@@ -104,7 +103,8 @@ static PyObject *view_enter(PyObject *self, PyObject *unused)
     return Py_NewRef(self);
 }
 
-/* Where it is left by an exception what has a buffer over it still, as the frames of that, goes first. */
+/* Where it is left by an exception what has a buffer over it still, as the frames of that, goes
+ * first. */
 static PyObject *view_exit(PyObject *self, PyObject *arguments)
 {
     PyObject *type, *value, *trace;

@@ -5,8 +5,7 @@
 #include <string.h>
 
 struct writer_object {
-    PyObject_HEAD
-    struct client_object *client; /* NULL: sealed, or gone */
+    PyObject_HEAD struct client_object *client; /* NULL: sealed, or gone */
     nigh_writer writer;
     Py_ssize_t exports; /* buffers over it */
     bool is_doomed;     /* given up as soon as there is none */
@@ -113,10 +112,9 @@ static PyObject *writer_seal(PyObject *self, PyObject *unused)
         return NULL;
     }
     client = take(writer); /* whoever comes meanwhile finds it used up */
-    Py_BEGIN_ALLOW_THREADS
-    status = nigh_seal(client->client, &writer->writer);
-    Py_END_ALLOW_THREADS
-    if (status != NIGH_OK) {
+    Py_BEGIN_ALLOW_THREADS status = nigh_seal(client->client, &writer->writer);
+    Py_END_ALLOW_THREADS if (status != NIGH_OK)
+    {
         (void)errors_raise(status, client->client);
     }
     client_drop(client);
@@ -135,8 +133,8 @@ static PyObject *writer_write(PyObject *self, PyObject *arguments)
         return NULL;
     }
     is_good = is_open(writer);
-    if (is_good && (at > writer->writer.data_size ||
-                    (uint64_t)data.len > writer->writer.data_size - at)) {
+    if (is_good &&
+        (at > writer->writer.data_size || (uint64_t)data.len > writer->writer.data_size - at)) {
         PyErr_SetString(PyExc_ValueError, "the bytes do not all lie within the object");
         is_good = false;
     }
