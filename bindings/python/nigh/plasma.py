@@ -16,7 +16,7 @@ import os
 import subprocess
 import tempfile
 import time
-from typing import Any, Iterator, Sequence
+from typing import Any, Callable, Iterator, Sequence
 
 from . import Client, ExistsError, InUseError, NotFoundError, OutOfMemoryError, View, Writer, _event, _native, random_id
 
@@ -79,20 +79,23 @@ class PlasmaClient:
         self._writers[object_id.binary()] = writer, memoryview(writer)
         return self._writers[object_id.binary()][1]
 
-    def _taken(self, object_id: ObjectID) -> Writer:
-        """The writer of what was created, over which there is no buffer any more."""
+    def _end(self, object_id: ObjectID, end: Callable[[Writer], None]) -> None:
+        """Seals or aborts what was created. While there is an array over it that is BufferError, and may be tried again."""
         if object_id.binary() not in self._writers:
             raise NotFoundError("this client has not created it, or it is sealed")
-        writer, buffer = self._writers[object_id.binary()]
+        writer, buffer = self._writers.pop(object_id.binary())
         buffer.release()
-        del self._writers[object_id.binary()]
-        return writer
+        try:
+            end(writer)
+        except BufferError:
+            self._writers[object_id.binary()] = writer, buffer
+            raise
 
     def seal(self, object_id: ObjectID) -> None:
-        self._taken(object_id).seal()
+        self._end(object_id, Writer.seal)
 
     def abort(self, object_id: ObjectID) -> None:
-        self._taken(object_id).abort()
+        self._end(object_id, Writer.abort)
 
     def create_and_seal(self, object_id: ObjectID, data: Any, metadata: bytes = b"") -> None:
         self._client.put(object_id.binary(), data, metadata, exclusive=True)
