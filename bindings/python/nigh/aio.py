@@ -95,7 +95,7 @@ class Client:
         return view
 
     async def put(self, id: Id, data: Any, meta: Any = None, *, timeout: float | None = None, **more: Any) -> None:
-        """As nigh.Client.put; by itself it waits for memory as long as it takes."""
+        """As nigh.Client.put; by itself it waits for memory as long as it takes. The copy is made on the loop's thread."""
         await self.wait(self.client.put_many([(id, data, meta)], timeout=timeout, start=True, **more))
 
     async def call(self, service: str, request: Any = b"", **more: Any) -> bytes:
