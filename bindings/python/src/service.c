@@ -5,8 +5,9 @@
  */
 #include "native.h"
 
-#define RECEIVE_SLICE_US UINT64_C(50000) /* how often a receive looks after signals, and the end \
-                                          */
+#define RECEIVE_SLICE_US                                                    \
+    UINT64_C(50000) /* how often a receive looks after signals, and the end \
+                     */
 
 /* ---- calls ---------------------------------------------------------------- */
 
