@@ -287,6 +287,10 @@ static void one_is_created_looked_at_and_deleted(void **state)
     assert_int_equal(nigh_space_delete(world.f.client, "small", WAIT_US), NIGH_OK);
     assert_int_equal(nigh_space_delete(world.f.client, "small", WAIT_US), NIGH_NOT_FOUND);
     assert_int_equal(nigh_space_stat(world.f.client, "small", WAIT_US, infos), NIGH_NOT_FOUND);
+    atomic_store(&world.fake.status, NIGH_BUSY);
+    assert_int_equal(nigh_space_delete(world.f.client, "one", WAIT_US), NIGH_BUSY);
+    assert_sentence(&world, "it is being created, or deleted");
+    atomic_store(&world.fake.status, NIGH_OK);
     infos[0].struct_size = 8;
     assert_int_equal(nigh_space_stat(world.f.client, "one", WAIT_US, infos), NIGH_INVALID);
     nigh_space_close(small);
