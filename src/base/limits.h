@@ -374,6 +374,8 @@
 #define LIMIT_SPACE_JOBS          256           /* mallocs and frees that a home has under way, */
 #define LIMIT_SPACE_JOBS_EACH     16            /* and of one node */
 #define LIMIT_SPACE_JOB_BLOCKS    1024          /* blocks of these in one turn */
+#define LIMIT_SPACE_JOB_STEPS     64            /* of one free that wait for who has them, */
+#define LIMIT_SPACE_STEPS         1280 /* and of all: each has one, whatever others wait for */
 #define LIMIT_SPACE_RECORDS       64 /* records of a window that are carried out or wait for that */
 #define LIMIT_SPACE_FETCHES       32 /* blocks ahead of a read's that come while it waits, */
 #define LIMIT_SPACE_FETCH_US      UINT64_C(20000) /* in that time: then a read asks for them */

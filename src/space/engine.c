@@ -46,6 +46,7 @@ static void free_all(struct space_engine *engine)
     free(engine->works_free);
     free(engine->atomics);
     free(engine->atomic_heads);
+    free(engine->steps);
     free(engine->lines);
     free(engine->places);
     free(engine->place_heads);
@@ -75,6 +76,7 @@ static bool take_memory(struct space_engine *engine)
     engine->works_free = calloc(blocks, sizeof(*engine->works_free));
     engine->atomics = calloc(LIMIT_SPACE_PLACES, sizeof(*engine->atomics));
     engine->atomic_heads = calloc(LIMIT_SPACE_PLACES, sizeof(*engine->atomic_heads));
+    engine->steps = calloc(LIMIT_SPACE_STEPS, sizeof(*engine->steps));
     engine->lines = calloc(space_frames_count(&engine->frames), sizeof(*engine->lines));
     engine->places = calloc(LIMIT_SPACE_PLACES, sizeof(*engine->places));
     engine->place_heads = calloc(LIMIT_SPACE_PLACES, sizeof(*engine->place_heads));
@@ -84,9 +86,9 @@ static bool take_memory(struct space_engine *engine)
     engine->asked = calloc(ENGINE_ASKED, sizeof(*engine->asked));
     return engine->entries != NULL && engine->lives != NULL && engine->work_of != NULL &&
            engine->works != NULL && engine->works_free != NULL && engine->atomics != NULL &&
-           engine->atomic_heads != NULL && engine->lines != NULL && engine->places != NULL &&
-           engine->place_heads != NULL && engine->timer_heap != NULL && engine->letters != NULL &&
-           engine->tries != NULL && engine->asked != NULL;
+           engine->atomic_heads != NULL && engine->steps != NULL && engine->lines != NULL &&
+           engine->places != NULL && engine->place_heads != NULL && engine->timer_heap != NULL &&
+           engine->letters != NULL && engine->tries != NULL && engine->asked != NULL;
 }
 
 static bool take_log_memory(struct space_engine *engine)
@@ -157,7 +159,7 @@ nigh_status space_engine_create(const struct space_engine_config *config, struct
         return NIGH_OUT_OF_MEMORY;
     }
     engine->place_bits = space_place_bits(config->home.span);
-    engine->life = engine_life(engine, config->home.first);
+    engine->life = engine->first_life = engine_life(engine, config->home.first);
     init_tables(engine);
     status = config->recovered == NULL ? NIGH_OK : engine_recover(engine, config->recovered);
     if (status != NIGH_OK) {
@@ -535,5 +537,6 @@ bool space_engine_is_valid(const struct space_engine *engine)
     return engine->has_ended ||
            (are_blocks_valid(engine) && are_lines_valid(engine) &&
             space_frames_is_valid(&engine->frames) && timers_is_valid(&engine->timers) &&
-            engine_tries_are_valid(engine) && space_allocator_is_valid(&engine->allocator));
+            engine_tries_are_valid(engine) && engine_jobs_are_valid(engine) &&
+            space_allocator_is_valid(&engine->allocator));
 }

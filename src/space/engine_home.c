@@ -330,7 +330,9 @@ enum engine_tried engine_try_home(struct space_engine *engine, struct space_op *
         return op->kind == SPACE_OP_UNLOCK ? end_now(op, NIGH_LOCK_LOST) : TRIED_STARVES;
     }
     if (!engine_is_current(engine, op->address)) {
-        return end_now(op, op->kind == SPACE_OP_UNLOCK ? NIGH_LOCK_LOST : NIGH_NODE_LOST);
+        return end_now(op, op->kind == SPACE_OP_UNLOCK             ? NIGH_LOCK_LOST
+                           : engine_was_freed(engine, op->address) ? NIGH_NOT_FOUND
+                                                                   : NIGH_NODE_LOST);
     }
     if (op->holds != SPACE_HOLDS_NOTHING && op->kind != SPACE_OP_UNLOCK) {
         /* It would wait behind who waits for it to let go. */
@@ -418,7 +420,8 @@ static void remember_nothing(struct space_engine *engine, uint8_t seat,
     }
 }
 
-/* Who asks for what is of a life before, and is nobody's any more, hears so. */
+/* Who asks for what is of a life before, and is nobody's any more, hears so: that it was freed, if
+ * this home knows all that it gave in that life. */
 static bool is_of_now(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
 {
     struct space_message lost = {.event = SPACE_CACHE_REFUSE,
@@ -429,6 +432,9 @@ static bool is_of_now(struct space_engine *engine, uint8_t seat, const struct sp
 
     if (engine_is_current(engine, wire->address)) {
         return true;
+    }
+    if (engine_was_freed(engine, wire->address)) {
+        lost.why = SPACE_HOME_FREED;
     }
     if (wire->event == SPACE_HOME_CLAIM_LEFT) {
         /* Of a node that was away with its log while this home began without one. */
@@ -636,8 +642,7 @@ static void log_seat(struct space_engine *engine, uint64_t n, bool is_member)
 static bool has_room_to_open(const struct space_engine *engine)
 {
     return engine_log_has_room(engine) && engine->asking_count < engine->config.opening &&
-           (engine->letters_used == 0 ||
-            engine->letters_used + SPACE_SEATS <= engine->config.letters / 2);
+           engine_has_letters(engine);
 }
 
 /* Who shares it, or has again what it gave up, was asked for the bytes, and tells them at once. Who

@@ -98,11 +98,19 @@ struct engine_job {
     struct space_op *op; /* a client's of this node; NULL: of a seat, or nobody's any more */
     uint8_t kind;        /* SPACE_OP_ALLOC, SPACE_OP_FREE */
     uint8_t seat;        /* whom to answer; SPACE_NOBODY: nobody */
-    bool is_used, is_waiting;
+    bool is_used;
     uint64_t ticket;
     uint64_t first, count, at; /* blocks */
     uint64_t record;           /* the last that it logged */
-    struct space_op step;      /* FREE: of one block, as a client's */
+    uint32_t steps;            /* FREE: blocks before `at` that are not freed yet; */
+    uint32_t again;            /* those that had no room to wait, to be tried again; and 1 */
+};
+
+/* FREE of one block, as a client's. */
+struct engine_step {
+    struct engine_job *job;
+    struct space_op op;
+    uint32_t next; /* free, or of those that are tried again; and 1 */
 };
 
 /* ---- a seat --------------------------------------------------------------- */
@@ -184,6 +192,7 @@ struct engine_log {
     struct engine_copy *copies;   /* by frame */
     uint64_t lives[SPACE_SEATS], members;
     uint32_t since[SPACE_SEATS]; /* as the engine's, of these lives */
+    uint32_t first_life;         /* likewise */
     uint64_t image_at;           /* seats, blocks and frames, in this order */
     /* Rings: writes that are not durable, in order; what came, and what is let go, while there was
      * no room. */
@@ -198,7 +207,8 @@ struct space_engine {
     struct space_engine_config config;
     struct space_frames frames;
     uint32_t place_bits; /* of an address: where in its home's memory */
-    uint32_t life;       /* the number of this one, of addresses */
+    uint32_t life;       /* the number of this one, of addresses, */
+    uint32_t first_life; /* and of the first of which this home knows all that it gave */
     uint64_t members;    /* as the node says */
     bool has_members, has_ended;
     uint64_t now_us;
@@ -231,6 +241,11 @@ struct space_engine {
     uint32_t *atomic_heads, atomics_free, atomics_new; /* from there on they were nobody's yet */
     struct engine_job jobs[LIMIT_SPACE_JOBS];
     uint32_t job_next, jobs_used;
+    struct engine_step *steps;
+    uint32_t steps_free, steps_new, steps_used; /* of those as of atomics */
+    /* What frees that did not come to their end have left, as the log says, is freed: blocks from
+     * here up to there have not been looked at. */
+    uint64_t leftover_at, leftover_end;
 
     /* The cache. */
     struct space_line *lines; /* by frame */
@@ -299,6 +314,15 @@ static inline bool engine_is_current(const struct space_engine *engine, uint64_t
     return engine_life(engine, address) == engine->lives[engine_number(engine, address)];
 }
 
+/* ... and of an address that it is not: that was freed, or never given. Else, of a life that this
+ * home knows nothing of, it may be that what was there is lost. */
+static inline bool engine_was_freed(const struct space_engine *engine, uint64_t address)
+{
+    uint32_t life = engine_life(engine, address);
+
+    return life >= engine->first_life && life <= engine->life;
+}
+
 /* It is in some seat's home memory, and may be somebody's. */
 bool engine_is_address(const struct space_engine *engine, uint64_t address);
 
@@ -337,6 +361,8 @@ void engine_say(struct space_engine *engine, struct space_send *send, uint64_t a
 void engine_say_alone(struct space_engine *engine, uint8_t seat, struct space_wire *wire,
                       uint64_t after);
 void engine_say_waiting(struct space_engine *engine, uint8_t seat);
+/* What is said of one more block, to all seats at most, and could wait, has room. */
+bool engine_has_letters(const struct space_engine *engine);
 void engine_drop_letters(struct space_engine *engine, uint8_t seat);
 
 /* Somebody wants a block that is held here, or any (0): as the shell's `wanted`. */
@@ -519,6 +545,7 @@ void engine_leave_job(struct space_engine *engine, struct space_op *op);
 /* A seat is down: its asks are nobody's, and its next ones another's. */
 void engine_forget_asker(struct space_engine *engine, uint8_t seat);
 void engine_end_jobs(struct space_engine *engine, nigh_status status);
+bool engine_jobs_are_valid(const struct space_engine *engine);
 
 /* ---- engine_seats.c ------------------------------------------------------- */
 

@@ -73,66 +73,160 @@ static void clear_blocks(struct space_engine *engine, struct engine_job *job, ui
     job->at += count;
 }
 
-static void step_ended(struct space_op *op, uint64_t now_us)
-{
-    struct engine_job *job = container_of(op, struct engine_job, step);
+/* ---- frees, block by block ------------------------------------------------ */
 
-    (void)now_us;
-    job->is_waiting = false;
-    job->at += op->status != NIGH_BUSY; /* there was no room for it to wait: once more */
-    engine_wake(job->engine);
+static void release_step(struct space_engine *engine, struct engine_step *step)
+{
+    step->job->steps--;
+    step->job = NULL;
+    step->next = engine->steps_free;
+    engine->steps_free = (uint32_t)(step - engine->steps) + 1;
+    engine->steps_used--;
 }
 
-/* FREE of one block. false: it waits, for who holds it. */
-static bool free_block(struct space_engine *engine, struct engine_job *job)
+/* false: there was no room for it to wait, and it is to be tried again. */
+static bool end_step(struct space_engine *engine, struct engine_step *step)
 {
-    enum engine_tried tried;
+    struct engine_job *job = step->job;
 
-    job->step = (struct space_op){.kind = OP_FREE_BLOCK,
-                                  .address = engine_address(engine, job->first + job->at),
-                                  .deadline_us = UINT64_MAX,
-                                  .ended = step_ended};
-    tried = engine_try_home(engine, &job->step);
+    if (step->op.status == NIGH_BUSY) {
+        step->next = job->again;
+        job->again = (uint32_t)(step - engine->steps) + 1;
+        return false;
+    }
+    release_step(engine, step);
+    return true;
+}
+
+static void step_ended(struct space_op *op, uint64_t now_us)
+{
+    struct engine_step *step = container_of(op, struct engine_step, op);
+    struct space_engine *engine = step->job->engine;
+
+    (void)now_us;
+    (void)end_step(engine, step);
+    engine_wake(engine);
+}
+
+/*
+ * The first block alone: as long as it is not free nothing of the rest is, so that a start tells
+ * what a free has left from what a malloc gave (engine_recover.c). Then many at once, as far as
+ * what others have under way leaves each job one.
+ */
+static bool may_begin_step(const struct space_engine *engine, const struct engine_job *job)
+{
+    return job->at < job->count &&
+           (job->steps == 0 ||
+            (job->at > 1 && job->steps < LIMIT_SPACE_JOB_STEPS && engine_has_letters(engine) &&
+             engine->steps_used < LIMIT_SPACE_STEPS - LIMIT_SPACE_JOBS));
+}
+
+static struct engine_step *begin_step(struct space_engine *engine, struct engine_job *job)
+{
+    uint32_t n = engine->steps_free;
+    struct engine_step *step;
+
+    if (n != 0) {
+        engine->steps_free = engine->steps[n - 1].next;
+    } else {
+        NIGH_ASSERT(engine->steps_new < LIMIT_SPACE_STEPS);
+        n = ++engine->steps_new;
+    }
+    step = &engine->steps[n - 1];
+    *step = (struct engine_step){
+        .job = job,
+        .op = {.kind = OP_FREE_BLOCK,
+               .address = engine_address(engine, job->first + job->at),
+               .deadline_us = UINT64_MAX,
+               .ended = step_ended},
+    };
+    engine->steps_used++;
+    job->steps++;
+    job->at++;
+    return step;
+}
+
+/* NULL: none, before one that waits has ended. */
+static struct engine_step *next_step(struct space_engine *engine, struct engine_job *job)
+{
+    struct engine_step *step;
+
+    if (job->again == 0) {
+        return may_begin_step(engine, job) ? begin_step(engine, job) : NULL;
+    }
+    step = &engine->steps[job->again - 1];
+    job->again = step->next;
+    return step;
+}
+
+/* FREE of one block: done, or it waits, for who has or holds it. false: next turn. */
+static bool try_step(struct space_engine *engine, struct engine_step *step)
+{
+    enum engine_tried tried = engine_try_home(engine, &step->op);
+
     if (tried != TRIED_ENDED) {
-        tried = engine_wait(engine, &job->step, tried);
+        tried = engine_wait(engine, &step->op, tried);
     }
-    job->is_waiting = tried != TRIED_ENDED;
-    if (!job->is_waiting && job->step.status == NIGH_BUSY) {
-        engine_wake(engine);
-        return false; /* there was no room to wait: next turn */
+    return tried != TRIED_ENDED || end_step(engine, step);
+}
+
+static void free_blocks(struct space_engine *engine, struct engine_job *job, uint32_t *budget)
+{
+    while (*budget > 0 && engine_log_has_room(engine)) {
+        struct engine_step *step = next_step(engine, job);
+
+        if (step == NULL) {
+            return;
+        }
+        --*budget;
+        if (!try_step(engine, step)) {
+            engine_wake(engine);
+            return;
+        }
     }
-    job->at += !job->is_waiting;
-    return !job->is_waiting;
+}
+
+/* ---- both ----------------------------------------------------------------- */
+
+static bool is_done(const struct engine_job *job)
+{
+    return job->at == job->count && job->steps == 0;
 }
 
 static void do_blocks(struct space_engine *engine, struct engine_job *job, uint32_t *budget)
 {
-    while (job->at<job->count && * budget> 0 && !job->is_waiting && engine_log_has_room(engine)) {
-        uint32_t count =
-            job->kind == SPACE_OP_ALLOC ? (uint32_t)min_u64(job->count - job->at, *budget) : 1;
+    if (job->kind == SPACE_OP_FREE) {
+        free_blocks(engine, job, budget);
+    } else if (!is_done(job) && engine_log_has_room(engine)) {
+        uint32_t count = (uint32_t)min_u64(job->count - job->at, *budget);
 
         *budget -= count;
-        if (job->kind == SPACE_OP_ALLOC) {
-            clear_blocks(engine, job, count);
-        } else if (!free_block(engine, job)) {
-            break;
-        }
+        clear_blocks(engine, job, count);
     }
-    job->record = job->at == job->count && job->record == 0 ? engine_log_last(engine) : job->record;
+    job->record = is_done(job) && job->record == 0 ? engine_log_last(engine) : job->record;
 }
 
 /* A client here is told once it is durable: sync. Who is elsewhere is told behind that. */
 static bool must_wait(const struct space_engine *engine, const struct engine_job *job)
 {
-    return job->at == job->count && job->op != NULL && engine->log.is_sync &&
+    return is_done(job) && job->op != NULL && engine->log.is_sync &&
            !engine_is_durable(engine, job->record);
+}
+
+/* There is something to be done of it before anything comes. */
+static bool is_ready(const struct space_engine *engine, const struct engine_job *job)
+{
+    return is_done(job)
+               ? !must_wait(engine, job)
+               : engine_log_has_room(engine) && (job->kind == SPACE_OP_ALLOC || job->again != 0 ||
+                                                 may_begin_step(engine, job));
 }
 
 /* Goes on with it; `budget` is of blocks. */
 static void go_on(struct space_engine *engine, struct engine_job *job, uint32_t *budget)
 {
     do_blocks(engine, job, budget);
-    if (job->at < job->count || job->is_waiting || must_wait(engine, job)) {
+    if (!is_done(job) || must_wait(engine, job)) {
         return;
     }
     if (job->kind == SPACE_OP_ALLOC && !is_heard(engine, job)) {
@@ -150,25 +244,70 @@ static void go_on(struct space_engine *engine, struct engine_job *job, uint32_t 
     end_job(engine, job, NIGH_OK);
 }
 
+static void put_job(struct space_engine *engine, struct engine_job *room,
+                    const struct engine_job *job)
+{
+    *room = *job;
+    room->engine = engine;
+    room->is_used = true;
+    engine->jobs_used++;
+}
+
+/* What a start found that is of no malloc, and nobody has freed since: what was given since then is
+ * of one. */
+static bool is_leftover(const struct space_engine *engine, uint64_t number)
+{
+    const struct space_log_block *block = &engine->log.home[number];
+
+    return block->state != SPACE_LOG_IS_FREE && block->run == 0 &&
+           space_allocator_length(&engine->allocator, number) != 0;
+}
+
+/* Frees that had not come to their end before a start do so, some at a time. true: there is more to
+ * look at. */
+static bool take_leftovers(struct space_engine *engine)
+{
+    uint64_t most = min_u64(engine->leftover_end, engine->leftover_at + LIMIT_SPACE_OPEN_BLOCKS);
+
+    for (; engine->leftover_at < most; engine->leftover_at++) {
+        uint64_t first = engine->leftover_at;
+        struct engine_job rest = {.kind = SPACE_OP_FREE, .seat = SPACE_NOBODY, .first = first};
+        struct engine_job *room;
+
+        if (!is_leftover(engine, first)) {
+            continue;
+        }
+        room = find_room(engine, SPACE_NOBODY);
+        if (room == NULL) {
+            return false;
+        }
+        rest.count = space_allocator_length(&engine->allocator, first);
+        space_allocator_leave(&engine->allocator, first);
+        put_job(engine, room, &rest);
+    }
+    return engine->leftover_at < engine->leftover_end;
+}
+
 bool engine_jobs_turn(struct space_engine *engine)
 {
     uint32_t budget = LIMIT_SPACE_JOB_BLOCKS;
-    bool more = false;
+    bool more;
 
-    if (!engine->term.is_open || engine->jobs_used == 0) {
+    if (!engine->term.is_open) {
         return false;
     }
-    for (uint32_t n = 0; n < LIMIT_SPACE_JOBS && budget > 0; n++) {
+    more = take_leftovers(engine);
+    for (uint32_t n = 0; n < LIMIT_SPACE_JOBS && engine->jobs_used > 0 && budget > 0; n++) {
         struct engine_job *job = &engine->jobs[(engine->job_next + n) % LIMIT_SPACE_JOBS];
 
-        if (job->is_used && !job->is_waiting) {
+        if (job->is_used) {
             go_on(engine, job, &budget);
-            more |= job->is_used && !job->is_waiting && !must_wait(engine, job) &&
-                    engine_log_has_room(engine);
+            more |=
+                job->is_used ? is_ready(engine, job) : engine->leftover_at < engine->leftover_end;
         }
     }
     engine->job_next++;
-    return more;
+    return more || budget == 0;
 }
 
 /* Blocks of which the first has an address that is a multiple of that; no address of a home is one
@@ -201,7 +340,7 @@ static nigh_status plan(struct space_engine *engine, uint8_t kind, uint64_t addr
     }
     job->first = engine_number(engine, address);
     if (!engine_is_current(engine, address)) {
-        return NIGH_NODE_LOST;
+        return engine_was_freed(engine, address) ? NIGH_INVALID : NIGH_NODE_LOST;
     }
     job->count = space_allocator_length(&engine->allocator, job->first);
     if (job->count == 0) {
@@ -226,10 +365,7 @@ static nigh_status begin(struct space_engine *engine, const struct engine_job *a
     if (status == NIGH_OK) {
         uint32_t budget = LIMIT_SPACE_JOB_BLOCKS;
 
-        next.engine = engine;
-        next.is_used = true;
-        *job = next;
-        engine->jobs_used++;
+        put_job(engine, job, &next);
         if (engine->term.is_open && job->op == NULL) {
             go_on(engine, job, &budget);
         }
@@ -309,16 +445,29 @@ void engine_forget_asker(struct space_engine *engine, uint8_t seat)
 void engine_end_jobs(struct space_engine *engine, nigh_status status)
 {
     for (uint32_t n = 0; n < LIMIT_SPACE_JOBS; n++) {
-        struct engine_job *job = &engine->jobs[n];
-
-        if (job->is_used && job->is_waiting) {
-            job->is_waiting = false;
-            space_engine_give_up(engine, &job->step);
-        }
-        if (job->is_used) {
-            end_job(engine, job, status);
+        if (engine->jobs[n].is_used) {
+            end_job(engine, &engine->jobs[n], status);
         }
     }
+}
+
+bool engine_jobs_are_valid(const struct space_engine *engine)
+{
+    uint32_t jobs = 0, steps = 0, used = 0;
+
+    for (uint32_t n = 0; n < LIMIT_SPACE_JOBS; n++) {
+        const struct engine_job *job = &engine->jobs[n];
+
+        jobs += job->is_used;
+        steps += job->is_used ? job->steps : 0;
+        if (job->is_used && (job->at > job->count || job->steps > LIMIT_SPACE_JOB_STEPS)) {
+            return false;
+        }
+    }
+    for (uint32_t n = 0; n < engine->steps_new; n++) {
+        used += engine->steps[n].job != NULL;
+    }
+    return jobs == engine->jobs_used && steps == engine->steps_used && used == steps;
 }
 
 /* ---- other nodes ---------------------------------------------------------- */

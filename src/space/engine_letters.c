@@ -121,6 +121,12 @@ void engine_say_alone(struct space_engine *engine, uint8_t seat, struct space_wi
     engine_say(engine, &send, after);
 }
 
+bool engine_has_letters(const struct space_engine *engine)
+{
+    return engine->letters_used == 0 ||
+           engine->letters_used + SPACE_SEATS <= engine->config.letters / 2;
+}
+
 void engine_say_waiting(struct space_engine *engine, uint8_t number)
 {
     struct engine_seat *seat = &engine->seats[number];

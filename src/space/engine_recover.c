@@ -40,15 +40,29 @@ static void recover_block(struct space_engine *engine, uint64_t number,
     }
 }
 
-/* What one malloc gave is freed as one. What a free that did not come to its end has left is freed
- * block by block. */
+/* What one malloc gave; or, from a block on that is of none, all that is of none. */
+static uint64_t run_from(const struct space_engine *engine, const struct space_log_state *state,
+                         uint64_t first)
+{
+    uint64_t left = engine->config.home.count - first, run = 1;
+    uint64_t most = state->blocks[first].run == 0 ? left : min_u64(state->blocks[first].run, left);
+
+    while (run < most && state->blocks[first + run].state != SPACE_LOG_IS_FREE &&
+           state->blocks[first + run].run == 0) {
+        run++;
+    }
+    return run;
+}
+
+/* What one malloc gave is freed as one. A free begins with its first block: what is of no malloc is
+ * what one has left that did not come to its end. */
 static void recover_runs(struct space_engine *engine, const struct space_log_state *state)
 {
     uint64_t count = engine->config.home.count;
 
     for (uint64_t n = 0; n < count; n++) {
         const struct space_log_block *block = &state->blocks[n];
-        uint64_t run = 1;
+        uint64_t run;
 
         if (block->state == SPACE_LOG_IS_FREE) {
             space_allocator_leave(&engine->allocator, n);
@@ -57,11 +71,12 @@ static void recover_runs(struct space_engine *engine, const struct space_log_sta
             }
             continue;
         }
-        while (run < block->run && n + run < count &&
-               state->blocks[n + run].state != SPACE_LOG_IS_FREE) {
-            run++;
-        }
+        run = run_from(engine, state, n);
         space_allocator_join(&engine->allocator, n, run);
+        if (block->run == 0) {
+            engine->leftover_at = engine->leftover_end == 0 ? n : engine->leftover_at;
+            engine->leftover_end = n + run;
+        }
         n += run - 1;
     }
 }
@@ -111,6 +126,8 @@ static void recover_home(struct space_engine *engine, const struct space_log_sta
     }
     engine->is_recovered = true;
     engine->opened_members = state->members;
+    engine->log.first_life = state->first_life;
+    engine->first_life = state->first_life != 0 ? state->first_life : engine->life;
     for (uint64_t n = 0; n < engine->config.home.count; n++) {
         recover_block(engine, n, &state->blocks[n]);
     }

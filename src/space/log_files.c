@@ -144,11 +144,12 @@ static nigh_status put_copy(struct space_log *log, const struct space_log_files 
 static nigh_status put_member(struct space_log *log, const struct space_log_files *files,
                               const struct space_log_state *state, uint8_t seat)
 {
-    const struct space_log_record member = {.kind = SPACE_LOG_MEMBER,
-                                            .seat = seat,
-                                            .is_ours = space_set_has(state->members, seat),
-                                            .address = state->lives[seat],
-                                            .epoch.term = state->since[seat]};
+    const struct space_log_record member = {
+        .kind = SPACE_LOG_MEMBER,
+        .seat = seat,
+        .is_ours = space_set_has(state->members, seat),
+        .address = state->lives[seat],
+        .epoch = {state->since[seat], seat == state->geometry.rank ? state->first_life : 0}};
 
     return state->lives[seat] == 0 ? NIGH_OK : put(log, files, &member);
 }

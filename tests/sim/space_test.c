@@ -214,6 +214,7 @@ static void logs_and_all_at_once(void **state)
                                  .events = 30000,
                                  .locks = true,
                                  .frees = true,
+                                 .rows = true,
                                  .breaks = true,
                                  .crashes = true,
                                  .kills = true,

@@ -1518,8 +1518,12 @@ static void do_alloc(struct world *world, struct world_client *client)
         if (!world->blocks[client->block].is_used) {
             uint64_t address = space_address_first((uint8_t)near) + WORLD_BYTES;
 
-            ask(world, client, SPACE_RECORD_ALLOC, one_in(world, 3) ? 0 : address, 0,
-                1 + below(world, WORLD_BYTES), 0);
+            client->bytes = 1 + (uint32_t)below(world, WORLD_BYTES);
+            if (world->rules.rows && one_in(world, 4)) {
+                client->bytes += 2 * WORLD_BYTES;
+            }
+            ask(world, client, SPACE_RECORD_ALLOC, one_in(world, 3) ? 0 : address, 0, client->bytes,
+                0);
             return;
         }
     }
@@ -1556,7 +1560,7 @@ static void do_free(struct world *world, struct world_client *client)
     if (is_in_use(world, client->block)) {
         return;
     }
-    ask(world, client, SPACE_RECORD_FREE, world->blocks[client->block].address, 0, 0, 0);
+    ask(world, client, SPACE_RECORD_FREE, world->blocks[client->block].first, 0, 0, 0);
     if (client->state == CLIENT_ASKS) {
         world->blocks[client->block].is_freed = true;
     }
@@ -1597,15 +1601,18 @@ static void want_something(struct world *world, struct world_client *client)
     }
 }
 
+/* Of what was given one block is used: any. */
 static void note_alloc(struct world *world, const struct world_node *node,
-                       struct world_client *client, uint64_t address)
+                       struct world_client *client, uint64_t first)
 {
     struct world_block *block = &world->blocks[client->block];
+    uint64_t count = (client->bytes + WORLD_BYTES - 1) / WORLD_BYTES;
+    uint64_t address = first + (count > 1 ? below(world, count) : 0) * WORLD_BYTES;
 
     for (uint32_t n = 0; n < WORLD_BLOCKS; n++) {
         struct world_block *other = &world->blocks[n];
 
-        if (other->is_used && other->address == address) {
+        if (other->is_used && other->address - first < count * WORLD_BYTES) {
             claim(world, other->is_freed, "a block is given twice");
             other->is_used = false; /* who freed it never heard that it was done */
         }
@@ -1624,6 +1631,7 @@ static void note_alloc(struct world *world, const struct world_node *node,
     block->is_freed = false;
     block->is_firm = world->rules.sync || &world->nodes[space_address_seat(address)] != node;
     block->address = address;
+    block->first = first;
     block->life++;
     world->stale |= UINT64_C(1) << (block - world->blocks);
 }
@@ -1679,7 +1687,8 @@ static void note_answer(struct world *world, struct world_node *node, struct wor
     world->answers++;
     world->statuses[-status]++;
     if (status != NIGH_OK) {
-        if (client->kind == SPACE_RECORD_FREE || status == NIGH_NODE_LOST) {
+        if (client->kind == SPACE_RECORD_FREE || status == NIGH_NODE_LOST ||
+            (status == NIGH_NOT_FOUND && !block->is_freed)) {
             block->is_used = false; /* it may be, or not: nobody uses it any more */
         }
         return;
@@ -1938,7 +1947,8 @@ static bool is_quiet(struct world *world)
             return false;
         }
         space_engine_stats(node->engine, &stats);
-        if (!space_engine_is_open(node->engine) || stats.waiting > 0) {
+        if (!space_engine_is_open(node->engine) || stats.waiting > 0 ||
+            node->engine->jobs_used > 0) {
             return false;
         }
         for (uint32_t c = 0; c < world->rules.clients; c++) {
@@ -1959,6 +1969,31 @@ static bool is_quiet(struct world *world)
     return true;
 }
 
+/* What one free began to free is free, whoever was killed meanwhile: all that is in use is of what
+ * one malloc gave. */
+static bool is_freed_whole(const struct space_engine *home)
+{
+    const struct space_log_block *blocks = home->log.home;
+
+    for (uint64_t n = 0; n < home->config.home.count; n++) {
+        uint64_t end = n + blocks[n].run;
+
+        if (blocks[n].state == SPACE_LOG_IS_FREE) {
+            continue;
+        }
+        if (end == n || end > home->config.home.count) {
+            return false;
+        }
+        while (n + 1 < end && blocks[n + 1].state != SPACE_LOG_IS_FREE && blocks[n + 1].run == 0) {
+            n++;
+        }
+        if (n + 1 != end) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* All nodes are, on their logs: nothing is away, and what was given is somebody's to read. */
 static bool is_all_there(struct world *world)
 {
@@ -1971,6 +2006,9 @@ static bool is_all_there(struct world *world)
                   home->entries[engine_number(home, block->address)].state != SPACE_HOME_AWAY,
                   "a block is away, and all nodes are there");
         }
+    }
+    for (uint32_t n = 0; n < world->rules.nodes && world->rules.logs; n++) {
+        claim(world, is_freed_whole(world->nodes[n].engine), "a part of what was given is free");
     }
     return world->broken == NULL;
 }

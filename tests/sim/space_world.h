@@ -81,6 +81,7 @@ struct world_rules {
     const struct world_users *users;
     bool restarts, blackouts; /* who is down comes back soon; all are killed at once, too */
     bool breaks, crashes, kills, frees, locks, timeouts, busy;
+    bool rows; /* of several blocks are given at once; with logs, that no node loses */
     /* Nodes have logs on disks that lose what was not synced; told once it is durable; some come
      * back without theirs; disks fail. */
     bool logs, sync, lossy, fails;
@@ -131,6 +132,7 @@ struct world_client {
     /* What it asks. */
     uint8_t kind;
     uint32_t block, word;
+    uint32_t bytes;   /* that are to be given */
     uint64_t address; /* of that block, then */
     uint64_t value;   /* what it wants to write */
     uint64_t since;   /* event */
@@ -179,6 +181,7 @@ struct world_block {
     bool is_used, is_freed;
     bool is_firm; /* that it was given is durable */
     uint64_t address, life;
+    uint64_t first; /* of what was given with it: it alone is used */
     struct world_word *words;
 };
 

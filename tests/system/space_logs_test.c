@@ -28,6 +28,7 @@
 #define NODES     3u
 #define MIB       (UINT64_C(1) << 20)
 #define KILLS     4u
+#define RUN_BYTES (MIB - 512u) /* all blocks of home 0, but for the one that is nobody's */
 
 struct world {
     uint32_t count;
@@ -345,6 +346,49 @@ static void what_was_flushed_is_there_and_away_until_then(void **state)
     open_again(&world, 2, "logs", &spaces[2]);
     assert_int_equal(get_at_last(spaces[1], others), 72);
     assert_int_equal(get_at_last(spaces[0], own), 71);
+    end_world(&world);
+}
+
+/* A home is killed while all that it has is freed, of which another node has as much as it keeps:
+ * all of it is free in the end, or none, and then it is freed once more. */
+static void kill_as_it_frees(struct world *world, nigh_space *spaces[NODES], uint64_t after_us)
+{
+    static uint8_t bytes[RUN_BYTES];
+    nigh_space_address address, again = 0;
+    nigh_status status;
+    uint64_t value;
+
+    memset(bytes, 1, sizeof bytes);
+    address = alloc_at(world, 1, spaces[1], RUN_BYTES, 0);
+    write_all(world, 1, spaces[1], address, bytes, sizeof bytes);
+    status = nigh_space_free(spaces[1], address, after_us);
+    assert_true(status == NIGH_OK || status == NIGH_TIMEOUT);
+    kill_node(world, 0);
+    start_again(world, 0);
+    open_again(world, 0, "logs", &spaces[0]);
+    assert_true(SUPPORT_WAIT((status = nigh_space_free(spaces[1], address, WAIT_US)) == NIGH_OK ||
+                                 status == NIGH_INVALID,
+                             30000));
+    assert_true(SUPPORT_WAIT(
+        nigh_space_alloc(spaces[1], RUN_BYTES, NIGH_SPACE_ON(0), WAIT_US, &again) == NIGH_OK,
+        30000));
+    assert_int_equal(nigh_space_read(spaces[1], address + 512, &value, sizeof value, WAIT_US),
+                     NIGH_NOT_FOUND);
+    claim(world->client[1], nigh_space_free(spaces[1], again, WAIT_US));
+}
+
+static void a_free_goes_on_when_its_home_is_back(void **state)
+{
+    struct world world;
+    nigh_space *spaces[NODES];
+    uint64_t seed = support_seed();
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "logs", NIGH_SPACE_DURABLE_SYNC, spaces);
+    for (uint32_t n = 0; n < KILLS; n++) {
+        kill_as_it_frees(&world, spaces, 1 + support_random(&seed) % 40000);
+    }
     end_world(&world);
 }
 
@@ -914,6 +958,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_was_told_is_there_whenever_a_node_is_killed),
         cmocka_unit_test(what_was_flushed_is_there_and_away_until_then),
+        cmocka_unit_test(a_free_goes_on_when_its_home_is_back),
         cmocka_unit_test(a_cluster_that_was_killed_has_its_spaces),
         cmocka_unit_test(what_is_deleted_has_no_log),
         cmocka_unit_test(all_nodes_need_a_directory),

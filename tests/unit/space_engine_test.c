@@ -856,10 +856,10 @@ static void what_is_too_much_is_not_begun(void **state)
     end();
 }
 
-/* Blocks that somebody waits for, as many as may be: of a home that is not open yet. */
-static void fill_places(void)
+/* So many blocks that somebody waits for: of a home that is not open yet. */
+static void fill_places(uint32_t count)
 {
-    for (uint32_t n = 0; n < LIMIT_SPACE_PLACES; n++) {
+    for (uint32_t n = 0; n < count; n++) {
         many[n] = op_of(SPACE_OP_READ,
                         space_address_of_life(1, n / 8 + 1, 8 * BYTES) + n % 8 * (uint64_t)BYTES);
         assert_false(space_engine_begin(engine, &many[n], 1));
@@ -890,7 +890,7 @@ static void what_somebody_has_is_not_freed_for_want_of_room(void **state)
     assert_false(space_engine_begin(engine, &free, 1));
     (void)space_engine_turn(engine, 1);
     space_engine_pause(engine, true, 1);
-    fill_places();
+    fill_places(LIMIT_SPACE_PLACES);
     unlock(block, SPACE_HOLDS_TO_READ);
     say_of(1, SPACE_HOME_ASK_READ, block, (struct space_epoch){1, 0});
     assert_int_equal(count_said(1, SPACE_WIRE_TO_CACHE, SPACE_CACHE_SHARE), 1);
@@ -910,6 +910,94 @@ static void what_somebody_has_is_not_freed_for_want_of_room(void **state)
     (void)space_engine_turn(engine, 1);
     assert_int_equal(free.operands[1], 1);
     assert_int_equal(free.status, NIGH_OK);
+    assert_int_equal(count_used(), 0);
+    end();
+}
+
+/* Blocks side by side, each of which seat 1 has, to write. */
+static uint64_t allocate_for_seat_1(uint32_t count)
+{
+    struct space_op op = op_of(SPACE_OP_ALLOC, 0);
+
+    op.operands[0] = (uint64_t)count * BYTES;
+    assert_false(space_engine_begin(engine, &op, 1));
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(op.status, NIGH_OK);
+    for (uint32_t n = 0; n < count; n++) {
+        say_of(1, SPACE_HOME_ASK_WRITE, op.value + (uint64_t)n * BYTES, (struct space_epoch){1, 0});
+    }
+    return op.value;
+}
+
+/* Seat 1 gives back what it was told last to. */
+static void give_back(uint64_t block)
+{
+    for (uint32_t n = sent; n > 0; n--) {
+        const struct space_wire *wire = &sends[n - 1].wire;
+
+        if (wire->event == SPACE_CACHE_FETCH_INVALIDATE && wire->address == block) {
+            say_of(1, SPACE_HOME_WRITE_BACK, block, wire->epoch);
+            (void)space_engine_turn(engine, 1);
+            return;
+        }
+    }
+    fail_msg("it was not told to");
+}
+
+/* Whoever has blocks of what is freed is asked for them at once, but for the first; the order in
+ * which they come is nobody's business. */
+static void a_free_has_many_blocks_under_way(void **state)
+{
+    struct space_op free;
+    uint64_t first;
+
+    (void)state;
+    begin();
+    first = allocate_for_seat_1(5);
+    free = op_of(SPACE_OP_FREE, first);
+    assert_false(space_engine_begin(engine, &free, 1));
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_CACHE, SPACE_CACHE_FETCH_INVALIDATE), 1);
+    give_back(first);
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_CACHE, SPACE_CACHE_FETCH_INVALIDATE), 5);
+    for (uint32_t n = 4; n > 0; n--) {
+        assert_int_equal(free.operands[1], 0);
+        assert_int_equal(count_used(), 5);
+        assert_true(space_engine_is_valid(engine));
+        give_back(first + (uint64_t)n * BYTES);
+    }
+    assert_int_equal(free.operands[1], 1);
+    assert_int_equal(free.status, NIGH_OK);
+    assert_int_equal(count_used(), 0);
+    end();
+}
+
+/* ... and those that find no room to wait are all tried again. */
+static void what_has_no_room_to_wait_is_freed_later(void **state)
+{
+    struct space_op free;
+    uint64_t first;
+
+    (void)state;
+    begin();
+    first = allocate_for_seat_1(4);
+    free = op_of(SPACE_OP_FREE, first);
+    assert_false(space_engine_begin(engine, &free, 1));
+    (void)space_engine_turn(engine, 1);
+    fill_places(LIMIT_SPACE_PLACES - 1);
+    give_back(first);
+    (void)space_engine_turn(engine, 1);
+    assert_true(space_engine_is_valid(engine));
+    for (uint32_t n = 0; n < LIMIT_SPACE_PLACES - 1; n++) {
+        space_engine_give_up(engine, &many[n]);
+    }
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_CACHE, SPACE_CACHE_FETCH_INVALIDATE), 4);
+    for (uint32_t n = 1; n < 4; n++) {
+        assert_int_equal(free.operands[1], 0);
+        give_back(first + (uint64_t)n * BYTES);
+    }
+    assert_int_equal(free.operands[1], 1);
     assert_int_equal(count_used(), 0);
     end();
 }
@@ -1631,6 +1719,10 @@ static void run_all(void)
     }
 }
 
+static uint64_t life = 1; /* of its addresses */
+/* What its log has besides; NULL: nothing. */
+static void (*change_found)(struct space_log_state *found);
+
 /* Seat 0, of these; `term`: the last of its log, in which it was open and has one block's bytes; 0:
  * that is new. */
 static void create_with_log(uint64_t members, uint32_t term)
@@ -1659,7 +1751,7 @@ static void create_with_log(uint64_t members, uint32_t term)
     is_full = is_awake = false;
     job = NULL;
     failed = NIGH_OK;
-    space_view_make_home(home_memory, 8, BYTES, space_address_of_life(0, 1, 8 * BYTES),
+    space_view_make_home(home_memory, 8, BYTES, space_address_of_life(0, life, 8 * BYTES),
                          &config.home);
     space_view_make_cache(cache_memory, 1, BYTES, &config.cache);
     assert_int_equal(space_log_init(&node_log, &name, &geometry, LIMIT_SPACE_LOG_BYTES_MIN, 1),
@@ -1674,6 +1766,9 @@ static void create_with_log(uint64_t members, uint32_t term)
     for (uint8_t seat = 0; term != 0 && seat < SPACE_SEATS; seat++) {
         found.lives[seat] = seat == 0 ? 9 : seat;
         found.members = members;
+    }
+    if (change_found != NULL) {
+        change_found(&found);
     }
     config.recovered = term != 0 ? &found : NULL;
     assert_int_equal(space_engine_create(&config, &engine), NIGH_OK);
@@ -2051,6 +2146,184 @@ static void what_is_freed_as_a_home_comes_back_waits_for_it(void **state)
     end_with_log();
 }
 
+static void leave_of_frees(struct space_log_state *found)
+{
+    static const struct space_log_block left[8] = {
+        [2] = {.state = SPACE_LOG_IS_HERE, .life = 1},
+        [3] = {.state = SPACE_LOG_IS_HERE, .life = 1},
+        [4] = {.state = SPACE_LOG_IS_HERE, .life = 1, .run = 2},
+        [5] = {.state = SPACE_LOG_IS_HERE, .life = 1},
+        [7] = {.state = SPACE_LOG_IS_LOST, .life = 1},
+    };
+
+    memcpy(found->blocks, left, sizeof(left));
+}
+
+/* Of a malloc whose first block is free its home was killed as it freed the rest: a start goes on
+ * with that, and with nothing else. What some client frees yet is freed once. */
+static void what_a_free_has_left_is_freed_at_a_start(void **state)
+{
+    const uint64_t home = space_address_of_life(0, 1, 8 * BYTES);
+
+    (void)state;
+    change_found = leave_of_frees;
+    create_with_log(7, 5);
+    change_found = NULL;
+    meet_with(1, 5, 7);
+    meet_with(2, 5, 7);
+    run_all();
+    say(1, (struct space_wire){
+               .kind = SPACE_WIRE_FREE, .address = home + 2 * BYTES, .operands = {0, 77}});
+    run_all();
+    assert_int_equal(count_used(), 5);
+    claim_all(7);
+    run_all();
+    assert_int_equal(count_said(1, SPACE_WIRE_ANSWER, SPACE_WIRE_FREE), 1);
+    for (uint32_t n = 1; n < 8; n++) {
+        assert_int_equal(engine->entries[n].state == SPACE_HOME_FREED, n != 4 && n != 5);
+        assert_int_equal(engine->log.home[n].state == SPACE_LOG_IS_FREE, n != 4 && n != 5);
+    }
+    assert_int_equal(count_used(), 2);
+    end_with_log();
+}
+
+/* ... and no free that is under way has a first block that is not free, and others that are. */
+static void a_free_begins_with_its_first_block(void **state)
+{
+    struct space_op free;
+    uint64_t first;
+    uint32_t number;
+
+    (void)state;
+    begin_with_log(7);
+    first = allocate_for_seat_1(3);
+    number = (uint32_t)engine_number(engine, first);
+    free = op_of(SPACE_OP_FREE, first);
+    assert_false(space_engine_begin(engine, &free, 1));
+    run_all();
+    assert_int_equal(engine->log.home[number + 1].state, SPACE_LOG_IS_OWNED);
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_CACHE, SPACE_CACHE_FETCH_INVALIDATE), 1);
+    give_back(first);
+    run_all();
+    give_back(first + 2 * BYTES);
+    run_all();
+    assert_int_equal(engine->log.home[number].state, SPACE_LOG_IS_FREE);
+    assert_int_equal(engine->log.home[number + 1].state, SPACE_LOG_IS_OWNED);
+    assert_int_equal(engine->log.home[number + 1].run, 0);
+    assert_int_equal(engine->log.home[number + 2].state, SPACE_LOG_IS_FREE);
+    give_back(first + BYTES);
+    run_all();
+    assert_int_equal(free.status, NIGH_OK);
+    assert_int_equal(free.operands[1], 1);
+    end_with_log();
+}
+
+static void know_from_life_2(struct space_log_state *found)
+{
+    found->first_life = 2;
+    found->blocks[1].life = 2;
+}
+
+static uint8_t refused_for(uint64_t block)
+{
+    sent = 0;
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                               .event = SPACE_HOME_ASK_READ,
+                               .whom = SPACE_NOBODY,
+                               .term = engine->term.home.term,
+                               .address = block,
+                               .epoch = {engine->term.home.term, 0}});
+    run_all();
+    assert_int_equal(sent, 1);
+    assert_int_equal(sends[0].wire.event, SPACE_CACHE_REFUSE);
+    return sends[0].wire.why;
+}
+
+static nigh_status status_of(uint8_t kind, uint64_t block)
+{
+    struct space_op op = op_of(kind, block);
+
+    assert_true(space_engine_begin(engine, &op, 1));
+    return op.status;
+}
+
+/* What a home's log knows all of was freed, or never given, where it is not there; of what was
+ * before that it may be lost. */
+static void what_was_freed_before_a_start_is_known(void **state)
+{
+    (void)state;
+    for (uint32_t knows = 0; knows < 2; knows++) {
+        uint64_t block;
+
+        life = 4;
+        change_found = knows != 0 ? know_from_life_2 : NULL;
+        create_with_log(7, 5);
+        life = 1;
+        change_found = NULL;
+        meet_with(1, 5, 7);
+        meet_with(2, 5, 7);
+        run_all();
+        claim_all(7);
+        run_all();
+        for (uint64_t of = 1; of < 6; of++) {
+            bool is_known = of <= 4 && of >= (knows != 0 ? 2 : 4);
+
+            block = space_address_of_life(0, of, 8 * BYTES) + (of == 4 ? BYTES : 5 * BYTES);
+            assert_int_equal(refused_for(block), is_known ? SPACE_HOME_FREED : SPACE_HOME_LOST);
+            assert_int_equal(status_of(SPACE_OP_READ, block),
+                             is_known ? NIGH_NOT_FOUND : NIGH_NODE_LOST);
+            assert_int_equal(status_of(SPACE_OP_FREE, block),
+                             is_known ? NIGH_INVALID : NIGH_NODE_LOST);
+        }
+        end_with_log();
+    }
+}
+
+/* What the next image says of this home. */
+static struct space_log_record own_of_image(void)
+{
+    struct space_log_record record = {0};
+    struct space_log_batch batch;
+    uint32_t at = 0;
+
+    assert_true(space_log_begin_image(&node_log));
+    drive();
+    while (job->task != SPACE_LOG_IMAGE_WRITE) {
+        run_job();
+        drive();
+        assert_non_null(job);
+    }
+    assert_int_equal(space_log_open_batch(job->bytes, job->size_bytes, &batch), NIGH_OK);
+    while (record.kind != SPACE_LOG_MEMBER || record.seat != 0) {
+        assert_true(space_log_next_record(&batch, &at, &record));
+    }
+    return record;
+}
+
+/* From the first term on that is open to its end; and by each image. */
+static void from_which_life_on_all_is_known_is_logged(void **state)
+{
+    struct space_log_record record;
+
+    (void)state;
+    life = 6;
+    create_with_log(7, 0);
+    life = 1;
+    meet(1);
+    meet(2);
+    run_all();
+    claim_all(7);
+    record = appended(2);
+    assert_int_equal(record.kind, SPACE_LOG_MEMBER);
+    assert_int_equal(record.seat, 0);
+    assert_int_equal(record.epoch.count, 6);
+    assert_int_equal(appended(1).epoch.count, 0);
+    run_all();
+    assert_int_equal(own_of_image().epoch.count, 6);
+    run_all();
+    end_with_log();
+}
+
 /* Who was met without its log in a term that began to open, and is there on it again, knows nothing
  * of what was before; but the log says since when that is so. */
 static void since_when_a_member_is_known_is_logged(void **state)
@@ -2221,7 +2494,8 @@ static void no_more_is_held_than_is_let_go_at_once(void **state)
 
 static uint8_t *large_memory;
 static struct space_wire asked_of[MANY]; /* those that asked for bytes */
-static uint32_t asked, opened;
+static struct space_wire recalls[2 * LIMIT_SPACE_STEPS];
+static uint32_t asked, opened, recalled;
 
 static bool count_send(void *context, const struct space_send *send)
 {
@@ -2232,6 +2506,11 @@ static bool count_send(void *context, const struct space_send *send)
     if (send->wire.kind == SPACE_WIRE_TO_CACHE && send->wire.event == SPACE_CACHE_FETCH_SHARED) {
         assert_true(asked < MANY);
         asked_of[asked++] = send->wire;
+    }
+    if (send->wire.kind == SPACE_WIRE_TO_CACHE &&
+        send->wire.event == SPACE_CACHE_FETCH_INVALIDATE) {
+        assert_true(recalled < 2 * LIMIT_SPACE_STEPS);
+        recalls[recalled++] = send->wire;
     }
     opened += send->wire.kind == SPACE_WIRE_TERM && send->wire.event == SPACE_TERM_OPENED;
     return true;
@@ -2254,7 +2533,7 @@ static void begin_large(uint64_t count, uint32_t shared, uint32_t letters)
     assert_non_null(large_memory);
     memset(large_memory, 0, bytes);
     config.home_memory = large_memory;
-    asked = opened = 0;
+    asked = opened = recalled = 0;
     is_full = is_awake = false;
     space_view_make_home(large_memory, count, BYTES, space_address_of_life(0, 1, count * BYTES),
                          &config.home);
@@ -2349,6 +2628,83 @@ static void a_large_home_opens_over_turns(void **state)
     end_large();
 }
 
+#define FREES  20u
+#define BLOCKS (2 * LIMIT_SPACE_STEPS / FREES)
+
+/* Mallocs that seat 1 has all of, to write. */
+static void give_large(struct space_op frees[FREES])
+{
+    for (uint32_t n = 0; n < FREES; n++) {
+        struct space_op op = op_of(SPACE_OP_ALLOC, 0);
+
+        op.operands[0] = (uint64_t)BLOCKS * BYTES;
+        assert_false(space_engine_begin(engine, &op, 1));
+        drive();
+        assert_int_equal(op.status, NIGH_OK);
+        frees[n] = op_of(SPACE_OP_FREE, op.value);
+        for (uint64_t block = op.value; block < op.value + op.operands[0]; block += BYTES) {
+            say(1, (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                                       .event = SPACE_HOME_ASK_WRITE,
+                                       .whom = SPACE_NOBODY,
+                                       .term = 6,
+                                       .address = block,
+                                       .epoch = {6, 0}});
+        }
+    }
+}
+
+static void give_back_large(uint32_t n)
+{
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                               .event = SPACE_HOME_WRITE_BACK,
+                               .whom = SPACE_NOBODY,
+                               .term = 6,
+                               .address = recalls[n].address,
+                               .epoch = recalls[n].epoch});
+}
+
+/* Blocks that wait for who has them are bounded, of one free and of all, and each has one. */
+static void frees_leave_room_to_others(void **state)
+{
+    struct space_op frees[FREES];
+
+    (void)state;
+    begin_large(1 + 2 * LIMIT_SPACE_STEPS, 0, 0);
+    claimed();
+    give_large(frees);
+    assert_false(space_engine_begin(engine, &frees[0], 1));
+    drive();
+    give_back_large(0);
+    drive();
+    assert_int_equal(engine->steps_used, LIMIT_SPACE_JOB_STEPS);
+    for (uint32_t n = 1; n < FREES; n++) {
+        assert_false(space_engine_begin(engine, &frees[n], 1));
+    }
+    drive();
+    assert_int_equal(recalled, 1 + LIMIT_SPACE_JOB_STEPS + FREES - 1);
+    for (uint32_t n = recalled - (FREES - 1); n < 1 + LIMIT_SPACE_JOB_STEPS + FREES - 1; n++) {
+        give_back_large(n);
+    }
+    drive();
+    assert_int_equal(engine->steps_used,
+                     LIMIT_SPACE_STEPS - LIMIT_SPACE_JOBS +
+                         (FREES - (LIMIT_SPACE_STEPS - LIMIT_SPACE_JOBS) / LIMIT_SPACE_JOB_STEPS));
+    assert_true(space_engine_is_valid(engine));
+    for (uint32_t n = 1; n < recalled; n++) {
+        if (n <= LIMIT_SPACE_JOB_STEPS || n > LIMIT_SPACE_JOB_STEPS + FREES - 1) {
+            give_back_large(n);
+            drive();
+        }
+    }
+    for (uint32_t n = 0; n < FREES; n++) {
+        assert_int_equal(frees[n].operands[1], 1);
+        assert_int_equal(frees[n].status, NIGH_OK);
+    }
+    assert_int_equal(recalled, FREES * BLOCKS);
+    assert_int_equal(count_used(), 0);
+    end_large();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -2375,6 +2731,8 @@ int main(void)
         cmocka_unit_test(what_its_client_holds_is_not_freed),
         cmocka_unit_test(what_is_too_much_is_not_begun),
         cmocka_unit_test(what_somebody_has_is_not_freed_for_want_of_room),
+        cmocka_unit_test(a_free_has_many_blocks_under_way),
+        cmocka_unit_test(what_has_no_room_to_wait_is_freed_later),
         cmocka_unit_test(who_holds_leaves_frames_to_others),
         cmocka_unit_test(what_is_held_is_asked_for),
         cmocka_unit_test(what_loses_its_lock_asks_as_others_do),
@@ -2401,6 +2759,10 @@ int main(void)
         cmocka_unit_test(a_home_with_a_log_takes_bytes_as_it_opens),
         cmocka_unit_test(a_first_opening_holds_what_it_asked_for),
         cmocka_unit_test(what_is_freed_as_a_home_comes_back_waits_for_it),
+        cmocka_unit_test(what_a_free_has_left_is_freed_at_a_start),
+        cmocka_unit_test(a_free_begins_with_its_first_block),
+        cmocka_unit_test(what_was_freed_before_a_start_is_known),
+        cmocka_unit_test(from_which_life_on_all_is_known_is_logged),
         cmocka_unit_test(since_when_a_member_is_known_is_logged),
         cmocka_unit_test(who_is_there_on_its_log_again_knows_what_it_had),
         cmocka_unit_test(an_old_log_is_not_believed),
@@ -2410,6 +2772,7 @@ int main(void)
         cmocka_unit_test(a_home_asks_for_some_bytes_at_a_time),
         cmocka_unit_test(a_home_opens_as_far_as_there_is_room),
         cmocka_unit_test(a_large_home_opens_over_turns),
+        cmocka_unit_test(frees_leave_room_to_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
