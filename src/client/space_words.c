@@ -484,7 +484,7 @@ nigh_status nigh_space_realloc(nigh_space *space, uint64_t old_size, uint64_t si
     status = copy(space, made, *address, min_u64(old_size, size), &until);
     if (status == NIGH_OK) {
         status = nigh_space_free(space, *address, op_remaining_us(&until));
-        /* It is here in any case; what is wrong there the next call says. */
+        /* What is wrong at the old one the next call says. */
         status = is_moved(space, status) ? NIGH_OK : status;
     }
     if (status != NIGH_OK) {

@@ -472,17 +472,16 @@ static enum engine_tried try_line(struct space_engine *engine, struct line_at *a
                                   struct space_op *op)
 {
     struct space_message message = engine_here(engine, event_of(op->kind));
-    bool had = space_line_is_readable(at->line);
     enum space_result result;
+    bool had;
 
     if (op->is_try && is_busy(engine, at, op)) {
         op->status = NIGH_BUSY;
         return TRIED_ENDED;
     }
+    had = op->kind == SPACE_OP_UNLOCK && space_line_is_readable(at->line);
     result = step(engine, at, &message, op);
-    if (op->kind == SPACE_OP_UNLOCK) { /* what was owed is given */
-        engine->stats.invalidations += had && !space_line_is_readable(at->line);
-    }
+    engine->stats.invalidations += had && !space_line_is_readable(at->line); /* as it was owed */
     if (result == SPACE_WAITS) {
         return TRIED_WAITS;
     }

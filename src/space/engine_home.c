@@ -656,7 +656,7 @@ static bool is_asked(const struct space_engine *engine, uint64_t number)
 /* What is held until it is open is not waited for. */
 static void note_asking(struct space_engine *engine, uint64_t number)
 {
-    if (is_asked(engine, number) && !(engine_has_log(engine) && engine_is_first_opening(engine))) {
+    if (is_asked(engine, number) && !engine_holds_answers(engine)) {
         engine->asking[engine->asking_count++] = (uint32_t)number;
     }
 }

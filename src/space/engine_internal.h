@@ -338,13 +338,6 @@ static inline bool engine_remembers(const struct space_engine *engine)
     return engine->opened != 0 || engine->is_recovered;
 }
 
-/* A log that ends before this is over has nothing of it that a start believes (engine_recover.c):
- * until then nobody may be told to let go of what it asked for. */
-static inline bool engine_is_first_opening(const struct space_engine *engine)
-{
-    return engine->is_opening && !engine->has_begun && !engine->is_recovered;
-}
-
 /* A message that was looked at. */
 void engine_dispatch(struct space_engine *engine, uint8_t seat, const struct space_wire *wire);
 
@@ -487,6 +480,15 @@ uint32_t engine_log_reserve(const struct space_engine *engine);
 bool engine_log_has_room(const struct space_engine *engine);
 uint64_t engine_log_last(const struct space_engine *engine);
 bool engine_is_durable(const struct space_engine *engine, uint64_t number);
+
+/* A log that ends before this is over has nothing of it that a start believes (engine_recover.c):
+ * until then nobody may be told to let go of what it asked for. */
+static inline bool engine_holds_answers(const struct space_engine *engine)
+{
+    return engine_has_log(engine) && engine->is_opening && !engine->has_begun &&
+           !engine->is_recovered;
+}
+
 /* The space is left, in the next turn. */
 void engine_log_fail(struct space_engine *engine, nigh_status status);
 /* NULL: there is none. */

@@ -629,7 +629,7 @@ nigh_status space_engine_durable(const struct space_engine *engine, uint64_t num
 
 static bool has_to_wait(const struct space_engine *engine)
 {
-    return !engine_log_has_room(engine) || engine_is_first_opening(engine);
+    return !engine_log_has_room(engine) || engine_holds_answers(engine);
 }
 
 bool engine_must_hold(const struct space_engine *engine)
