@@ -159,7 +159,7 @@ nigh_status space_engine_create(const struct space_engine_config *config, struct
         return NIGH_OUT_OF_MEMORY;
     }
     engine->place_bits = space_place_bits(config->home.span);
-    engine->life = engine->first_life = engine_life(engine, config->home.first);
+    engine->life = engine_life(engine, config->home.first);
     init_tables(engine);
     status = config->recovered == NULL ? NIGH_OK : engine_recover(engine, config->recovered);
     if (status != NIGH_OK) {

@@ -330,9 +330,7 @@ enum engine_tried engine_try_home(struct space_engine *engine, struct space_op *
         return op->kind == SPACE_OP_UNLOCK ? end_now(op, NIGH_LOCK_LOST) : TRIED_STARVES;
     }
     if (!engine_is_current(engine, op->address)) {
-        return end_now(op, op->kind == SPACE_OP_UNLOCK             ? NIGH_LOCK_LOST
-                           : engine_was_freed(engine, op->address) ? NIGH_NOT_FOUND
-                                                                   : NIGH_NODE_LOST);
+        return end_now(op, op->kind == SPACE_OP_UNLOCK ? NIGH_LOCK_LOST : NIGH_NODE_LOST);
     }
     if (op->holds != SPACE_HOLDS_NOTHING && op->kind != SPACE_OP_UNLOCK) {
         /* It would wait behind who waits for it to let go. */
@@ -420,8 +418,7 @@ static void remember_nothing(struct space_engine *engine, uint8_t seat,
     }
 }
 
-/* Who asks for what is of a life before, and is nobody's any more, hears so: that it was freed, if
- * this home knows all that it gave in that life. */
+/* Who asks for what is of a life before, and is nobody's any more, hears so. */
 static bool is_of_now(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
 {
     struct space_message lost = {.event = SPACE_CACHE_REFUSE,
@@ -432,9 +429,6 @@ static bool is_of_now(struct space_engine *engine, uint8_t seat, const struct sp
 
     if (engine_is_current(engine, wire->address)) {
         return true;
-    }
-    if (engine_was_freed(engine, wire->address)) {
-        lost.why = SPACE_HOME_FREED;
     }
     if (wire->event == SPACE_HOME_CLAIM_LEFT) {
         /* Of a node that was away with its log while this home began without one. */

@@ -192,7 +192,6 @@ struct engine_log {
     struct engine_copy *copies;   /* by frame */
     uint64_t lives[SPACE_SEATS], members;
     uint32_t since[SPACE_SEATS]; /* as the engine's, of these lives */
-    uint32_t first_life;         /* likewise */
     uint64_t image_at;           /* seats, blocks and frames, in this order */
     /* Rings: writes that are not durable, in order; what came, and what is let go, while there was
      * no room. */
@@ -207,8 +206,7 @@ struct space_engine {
     struct space_engine_config config;
     struct space_frames frames;
     uint32_t place_bits; /* of an address: where in its home's memory */
-    uint32_t life;       /* the number of this one, of addresses, */
-    uint32_t first_life; /* and of the first of which this home knows all that it gave */
+    uint32_t life;       /* the number of this one, of addresses */
     uint64_t members;    /* as the node says */
     bool has_members, has_ended;
     uint64_t now_us;
@@ -314,15 +312,6 @@ static inline bool engine_is_current(const struct space_engine *engine, uint64_t
     return engine_life(engine, address) == engine->lives[engine_number(engine, address)];
 }
 
-/* ... and of an address that it is not: that was freed, or never given. Else, of a life that this
- * home knows nothing of, it may be that what was there is lost. */
-static inline bool engine_was_freed(const struct space_engine *engine, uint64_t address)
-{
-    uint32_t life = engine_life(engine, address);
-
-    return life >= engine->first_life && life <= engine->life;
-}
-
 /* It is in some seat's home memory, and may be somebody's. */
 bool engine_is_address(const struct space_engine *engine, uint64_t address);
 
@@ -364,6 +353,7 @@ bool engine_want(struct space_engine *engine, uint64_t block);
 /* ---- engine_ops.c --------------------------------------------------------- */
 
 struct space_spot *engine_find_place(struct space_engine *engine, uint64_t block);
+bool engine_has_place(const struct space_engine *engine);
 struct space_spot *engine_make_place(struct space_engine *engine, uint64_t block); /* NULL: none */
 /* Nobody's any more, unless somebody waits there. */
 void engine_release_place(struct space_engine *engine, struct space_spot *place);

@@ -180,7 +180,6 @@ static void free_blocks(struct space_engine *engine, struct engine_job *job, uin
         }
         --*budget;
         if (!try_step(engine, step)) {
-            engine_wake(engine);
             return;
         }
     }
@@ -218,8 +217,9 @@ static bool is_ready(const struct space_engine *engine, const struct engine_job 
 {
     return is_done(job)
                ? !must_wait(engine, job)
-               : engine_log_has_room(engine) && (job->kind == SPACE_OP_ALLOC || job->again != 0 ||
-                                                 may_begin_step(engine, job));
+               : engine_log_has_room(engine) &&
+                     (job->kind == SPACE_OP_ALLOC ||
+                      (job->again != 0 ? engine_has_place(engine) : may_begin_step(engine, job)));
 }
 
 /* Goes on with it; `budget` is of blocks. */
@@ -340,7 +340,7 @@ static nigh_status plan(struct space_engine *engine, uint8_t kind, uint64_t addr
     }
     job->first = engine_number(engine, address);
     if (!engine_is_current(engine, address)) {
-        return engine_was_freed(engine, address) ? NIGH_INVALID : NIGH_NODE_LOST;
+        return NIGH_NODE_LOST;
     }
     job->count = space_allocator_length(&engine->allocator, job->first);
     if (job->count == 0) {

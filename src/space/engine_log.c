@@ -202,23 +202,16 @@ static uint64_t life_of(const struct space_engine *engine, uint8_t seat)
     return seat == engine->config.self ? engine->config.life : engine->seats[seat].life;
 }
 
-/* What a MEMBER of that seat says of addresses. */
-static uint32_t first_life_of(const struct space_engine *engine, uint8_t seat, uint32_t first_life)
-{
-    return seat == engine->config.self ? first_life : 0;
-}
-
 /* Of the term that opens. */
 void engine_log_member(struct space_engine *engine, uint8_t seat)
 {
     struct engine_log *log = &engine->log;
     bool is_one = space_set_has(engine->term.home.members, seat);
-    struct space_log_record member = {
-        .kind = SPACE_LOG_MEMBER,
-        .seat = seat,
-        .is_ours = is_one,
-        .address = life_of(engine, seat),
-        .epoch = {engine->since[seat], first_life_of(engine, seat, engine->first_life)}};
+    struct space_log_record member = {.kind = SPACE_LOG_MEMBER,
+                                      .seat = seat,
+                                      .is_ours = is_one,
+                                      .address = life_of(engine, seat),
+                                      .epoch.term = engine->since[seat]};
 
     if (!is_one) {
         member.address = log->lives[seat];
@@ -226,14 +219,12 @@ void engine_log_member(struct space_engine *engine, uint8_t seat)
     }
     if (!engine_has_log(engine) || member.address == 0 ||
         (log->lives[seat] == member.address && log->since[seat] == member.epoch.term &&
-         member.epoch.count == first_life_of(engine, seat, log->first_life) &&
          space_set_has(log->members, seat) == is_one)) {
         return;
     }
     log->lives[seat] = member.address;
     log->since[seat] = member.epoch.term;
     log->members = (log->members & ~space_bit(seat)) | (uint64_t)is_one << seat;
-    log->first_life = seat == engine->config.self ? member.epoch.count : log->first_life;
     (void)append(engine, &member);
 }
 
@@ -426,12 +417,11 @@ static bool put(struct space_engine *engine, const struct space_log_record *reco
 
 static bool put_member(struct space_engine *engine, uint8_t seat)
 {
-    const struct space_log_record member = {
-        .kind = SPACE_LOG_MEMBER,
-        .seat = seat,
-        .is_ours = space_set_has(engine->log.members, seat),
-        .address = engine->log.lives[seat],
-        .epoch = {engine->log.since[seat], first_life_of(engine, seat, engine->log.first_life)}};
+    const struct space_log_record member = {.kind = SPACE_LOG_MEMBER,
+                                            .seat = seat,
+                                            .is_ours = space_set_has(engine->log.members, seat),
+                                            .address = engine->log.lives[seat],
+                                            .epoch.term = engine->log.since[seat]};
     const struct space_log_record term = {.kind = SPACE_LOG_TERM,
                                           .epoch.term = engine->term.home.term};
 
@@ -448,7 +438,10 @@ static bool put_block(struct space_engine *engine, uint64_t number)
                                       .blocks = block->run};
 
     if (block->state == SPACE_LOG_IS_FREE) {
-        return true;
+        const struct space_log_record freed = {
+            .kind = SPACE_LOG_FREE, .address = record.address, .blocks = 1};
+
+        return block->life == 0 || put(engine, &freed);
     }
     if (block->state == SPACE_LOG_IS_HERE || block->is_ours) {
         record.kind = SPACE_LOG_BACK;

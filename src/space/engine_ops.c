@@ -21,12 +21,17 @@ struct space_spot *engine_find_place(struct space_engine *engine, uint64_t block
     return NULL;
 }
 
+bool engine_has_place(const struct space_engine *engine)
+{
+    return engine->places_free != 0 || engine->places_new < LIMIT_SPACE_PLACES;
+}
+
 struct space_spot *engine_make_place(struct space_engine *engine, uint64_t block)
 {
     struct space_spot *place = engine_find_place(engine, block);
     uint32_t n = engine->places_free;
 
-    if (place != NULL || (n == 0 && engine->places_new == LIMIT_SPACE_PLACES)) {
+    if (place != NULL || !engine_has_place(engine)) {
         return place;
     }
     if (n == 0) {
@@ -50,6 +55,9 @@ void engine_release_place(struct space_engine *engine, struct space_spot *place)
     }
     NIGH_ASSERT(place->asked == NULL);
     engine_leave_tries(place);
+    if (!engine_has_place(engine)) {
+        engine_wake(engine); /* a free may wait for one */
+    }
     for (at = head_of(engine, place->address); *at != n; at = &engine->places[*at - 1].next) {
     }
     *at = place->next;

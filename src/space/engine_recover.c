@@ -22,6 +22,13 @@ static void recover_owned(struct space_engine *engine, uint64_t number,
     };
 }
 
+/* Never given, as far as the log has it. Of what was given, and freed, the last address is known.
+ */
+static bool is_new(const struct space_log_block *block)
+{
+    return block->state == SPACE_LOG_IS_FREE && block->life == 0;
+}
+
 static void recover_block(struct space_engine *engine, uint64_t number,
                           const struct space_log_block *block)
 {
@@ -33,7 +40,7 @@ static void recover_block(struct space_engine *engine, uint64_t number,
     };
 
     engine->entries[number].state = states[block->state];
-    engine->lives[number] = block->state == SPACE_LOG_IS_FREE ? engine->life : block->life;
+    engine->lives[number] = is_new(block) ? engine->life : block->life;
     engine->stats.lost -= block->state != SPACE_LOG_IS_LOST;
     if (block->state == SPACE_LOG_IS_OWNED) {
         recover_owned(engine, number, block);
@@ -126,8 +133,6 @@ static void recover_home(struct space_engine *engine, const struct space_log_sta
     }
     engine->is_recovered = true;
     engine->opened_members = state->members;
-    engine->log.first_life = state->first_life;
-    engine->first_life = state->first_life != 0 ? state->first_life : engine->life;
     for (uint64_t n = 0; n < engine->config.home.count; n++) {
         recover_block(engine, n, &state->blocks[n]);
     }

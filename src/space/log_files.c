@@ -98,6 +98,11 @@ static nigh_status put_block(struct space_log *log, const struct space_log_files
     };
     nigh_status status = NIGH_OK;
 
+    if (block->state == SPACE_LOG_IS_FREE) {
+        record.kind = SPACE_LOG_FREE;
+        record.blocks = 1;
+        return block->life == 0 ? NIGH_OK : put(log, files, &record);
+    }
     if (block->state == SPACE_LOG_IS_HERE ||
         (block->state == SPACE_LOG_IS_OWNED && block->is_ours)) {
         record.kind = SPACE_LOG_BACK;
@@ -144,12 +149,11 @@ static nigh_status put_copy(struct space_log *log, const struct space_log_files 
 static nigh_status put_member(struct space_log *log, const struct space_log_files *files,
                               const struct space_log_state *state, uint8_t seat)
 {
-    const struct space_log_record member = {
-        .kind = SPACE_LOG_MEMBER,
-        .seat = seat,
-        .is_ours = space_set_has(state->members, seat),
-        .address = state->lives[seat],
-        .epoch = {state->since[seat], seat == state->geometry.rank ? state->first_life : 0}};
+    const struct space_log_record member = {.kind = SPACE_LOG_MEMBER,
+                                            .seat = seat,
+                                            .is_ours = space_set_has(state->members, seat),
+                                            .address = state->lives[seat],
+                                            .epoch.term = state->since[seat]};
 
     return state->lives[seat] == 0 ? NIGH_OK : put(log, files, &member);
 }

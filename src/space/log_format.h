@@ -63,9 +63,7 @@ struct space_log_record {
     bool is_ours;
     /* Of the block; IMAGE and IMAGE_END: a record's number; MEMBER: a life. */
     uint64_t address;
-    /* TERM: the term; IMAGE: its count: frames; MEMBER: the first term open with that life, and, of
-     * the own seat, as a count: the first life of addresses of which the log has all; 0: unknown.
-     */
+    /* TERM: the term; IMAGE: its count: frames; MEMBER: the first term open with that life. */
     struct space_epoch epoch;
     /* WRITE, CHANGE: where in the block; ALLOC: how many blocks of the same malloc are before it;
      * IMAGE: bytes of a block. */

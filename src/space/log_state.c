@@ -312,9 +312,6 @@ static nigh_status apply_member(struct space_log_state *state,
     }
     state->lives[record->seat] = record->address;
     state->since[record->seat] = record->epoch.term;
-    if (record->seat == state->geometry.rank) {
-        state->first_life = record->epoch.count;
-    }
     state->members &= ~space_bit(record->seat);
     state->members |= (uint64_t)record->is_ours << record->seat;
     return NIGH_OK;

@@ -56,7 +56,6 @@ struct space_log_state {
     uint64_t lives[SPACE_SEATS];
     uint32_t since[SPACE_SEATS]; /* the first term that was open with that life */
     uint64_t members;            /* seats of the last term that it opened */
-    uint32_t first_life;         /* of addresses: all that was given in it, and since; 0: unknown */
     /* Twice the frames: an image knows of each frame what lay there at one moment, and the log
      * behind it what lay there at any. */
     struct table index; /* address to place */

@@ -107,6 +107,8 @@ static void a_node_is_killed_at_each_boundary(void **state)
 
     (void)state;
     run_each((struct world_rules){.sync = true, .frees = true, .slow = 3}, 45, stride);
+    run_each((struct world_rules){.sync = true, .frees = true, .rows = true, .slow = 12}, 45,
+             stride);
     run_each((struct world_rules){.sync = true, .slow = 3, .breaks = true, .opening = 1}, 2,
              stride);
     run_each((struct world_rules){.sync = true, .slow = 12, .busy = true}, 21, stride);
@@ -135,6 +137,7 @@ static void and_of_any_seed(void **state)
 
         run_each((struct world_rules){.sync = seed % 4 != 0,
                                       .frees = seed % 2 != 0,
+                                      .rows = seed % 4 == 1,
                                       .breaks = seed % 3 == 0,
                                       .busy = seed % 5 == 0,
                                       .opening = seed % 7 == 0 ? 1 : 0},

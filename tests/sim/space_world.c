@@ -1686,6 +1686,10 @@ static void note_answer(struct world *world, struct world_node *node, struct wor
     }
     world->answers++;
     world->statuses[-status]++;
+    claim(world,
+          status != NIGH_NOT_FOUND || block->is_freed || !block->is_used || !block->is_firm ||
+              world->rules.lossy,
+          "what was given is said to be free");
     if (status != NIGH_OK) {
         if (client->kind == SPACE_RECORD_FREE || status == NIGH_NODE_LOST ||
             (status == NIGH_NOT_FOUND && !block->is_freed)) {

@@ -548,7 +548,7 @@ static void say_member(uint8_t seat, uint64_t life, bool is_member)
     make_durable(&(struct space_log_record){.kind = SPACE_LOG_MEMBER,
                                             .seat = seat,
                                             .address = life,
-                                            .epoch = {(uint32_t)life + 1, seat + 3},
+                                            .epoch.term = (uint32_t)life + 1,
                                             .is_ours = is_member});
 }
 
@@ -562,7 +562,6 @@ static void say_range(enum space_log_kind kind, uint32_t first, uint32_t blocks,
 static void check_records(const struct space_log_state *state)
 {
     assert_int_equal(state->lives[MODEL_RANK], 77);
-    assert_int_equal(state->first_life, MODEL_RANK + 3);
     assert_int_equal(state->lives[9], 100);
     assert_int_equal(state->since[9], 101);
     assert_int_equal(state->lives[11], 102);
@@ -574,6 +573,7 @@ static void check_records(const struct space_log_state *state)
     assert_int_equal(state->blocks[10].run, 1);
     assert_int_equal(state->blocks[10].state, SPACE_LOG_IS_LOST);
     assert_int_equal(state->blocks[11].state, SPACE_LOG_IS_FREE);
+    assert_int_equal(state->blocks[11].life, LIFE);
     assert_int_equal(state->blocks[3].run + state->blocks[7].run, 0);
 }
 
