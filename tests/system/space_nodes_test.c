@@ -224,7 +224,7 @@ static void a_space_is_made_where_one_was(void **state)
 }
 
 #define SHORT_US (SECOND_US / 10)
-#define TIMES    10u /* of which one is enough: a busy machine wakes who sleeps late */
+#define TIMES    10u /* of which most do: a busy machine wakes some late, and others by chance */
 
 /* A flush of what waits for a lock ends in its time, though nothing else happens at the node; not
  * when the client gives it up, a second later. */
@@ -234,7 +234,8 @@ static void a_flush_ends_in_its_time(void **state)
     nigh_client *client;
     nigh_space *space, *other;
     nigh_space_address address = 0;
-    uint64_t value = 7, fastest_us = UINT64_MAX;
+    uint64_t value = 7;
+    uint32_t in_time = 0;
 
     (void)state;
     begin_world(&world, 1);
@@ -244,15 +245,15 @@ static void a_flush_ends_in_its_time(void **state)
     client = attach(&world, 0);
     other = open_space(client, "held", NIGH_SPACE_ALL);
     claim(client, nigh_space_write(other, address, &value, sizeof value, WAIT_US));
-    for (uint32_t n = 0; n < TIMES && fastest_us >= SECOND_US; n++) {
+    for (uint32_t n = 0; n < TIMES && in_time <= TIMES / 2; n++) {
         uint64_t begun_us = support_now_us(), took_us;
 
         assert_int_equal(nigh_space_flush(other, SHORT_US, NULL), NIGH_TIMEOUT);
         took_us = support_now_us() - begun_us;
         assert_true(took_us >= SHORT_US);
-        fastest_us = took_us < fastest_us ? took_us : fastest_us;
+        in_time += took_us < SECOND_US;
     }
-    assert_true(fastest_us < SECOND_US);
+    assert_true(in_time > TIMES / 2);
     claim(world.client[0], nigh_space_unlock(space, address, 1, WAIT_US));
     claim(client, nigh_space_flush(other, WAIT_US, NULL));
     assert_int_equal(get(&world, 0, space, address), value);
