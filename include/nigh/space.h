@@ -242,8 +242,9 @@ NIGH_API nigh_status nigh_space_realloc(nigh_space *space, uint64_t old_size, ui
  * such address, or it is free, or the thread has locked a block of it: then nothing of it is freed;
  * NIGH_NOT_FOUND: the space was deleted; NIGH_BUSY: as nigh_space_alloc; NIGH_PEER_LOST,
  * NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_CLOSED, NIGH_EXPELLED, NIGH_DISK: it may be freed or not, or
- * be being freed: that goes on, of a durable space also once a home that was killed is back, if the
- * first block was free by then; else all of it is there as before. Address 0 is allowed.
+ * be being freed: that goes on, of a durable space also once a home that was killed is back, if by
+ * then its log had it that the first block is free; else all of it is there as before. Address 0 is
+ * allowed.
  */
 NIGH_API nigh_status nigh_space_free(nigh_space *space, nigh_space_address address,
                                      uint64_t timeout_us);

@@ -612,9 +612,9 @@ static void begin_anew(struct space_engine *engine, uint64_t number)
         !(is_reserved || engine->life != 0 || !engine->was_known)) {
         return;
     }
+    engine->lives[number] = engine->life; /* what was lost there was not freed */
     engine_log_free(engine, number);
     entry->state = SPACE_HOME_FREED;
-    engine->lives[number] = engine->life;
     engine->stats.lost--;
     space_allocator_leave(&engine->allocator, number);
     if (!is_reserved) {

@@ -429,6 +429,24 @@ static bool put_member(struct space_engine *engine, uint8_t seat)
            (engine->log.lives[seat] == 0 || put(engine, &member));
 }
 
+/* Free blocks side by side, which the log has of one life: one record, for as many as a turn has.
+ */
+static uint64_t put_freed(struct space_engine *engine, uint64_t number)
+{
+    const struct space_log_block *blocks = engine->log.home;
+    uint64_t end = number + 1;
+    uint64_t most = min_u64(number + LIMIT_SPACE_JOB_BLOCKS, engine->config.home.count);
+    struct space_log_record freed = {.kind = SPACE_LOG_FREE,
+                                     .address = engine_address(engine, number)};
+
+    while (end < most && blocks[end].state == SPACE_LOG_IS_FREE &&
+           blocks[end].life == blocks[number].life) {
+        end++;
+    }
+    freed.blocks = (uint32_t)(end - number);
+    return blocks[number].life == 0 || put(engine, &freed) ? end - number : 0;
+}
+
 /* As the log says it is; its bytes, if they may be the last. */
 static bool put_block(struct space_engine *engine, uint64_t number)
 {
@@ -437,12 +455,6 @@ static bool put_block(struct space_engine *engine, uint64_t number)
     struct space_log_record record = {.address = engine_address(engine, number),
                                       .blocks = block->run};
 
-    if (block->state == SPACE_LOG_IS_FREE) {
-        const struct space_log_record freed = {
-            .kind = SPACE_LOG_FREE, .address = record.address, .blocks = 1};
-
-        return block->life == 0 || put(engine, &freed);
-    }
     if (block->state == SPACE_LOG_IS_HERE || block->is_ours) {
         record.kind = SPACE_LOG_BACK;
         record.length = 1u << engine->config.home.shift;
@@ -493,25 +505,27 @@ static bool fill_image(struct space_engine *engine)
 {
     struct engine_log *log = &engine->log;
     uint64_t blocks = engine->config.home.count, frames = space_frames_count(&engine->frames);
+    uint64_t count;
 
-    for (uint32_t n = 0; n < LIMIT_SPACE_JOB_BLOCKS && space_log_fills(log->log); n++) {
+    for (uint64_t n = 0; n < LIMIT_SPACE_JOB_BLOCKS && space_log_fills(log->log); n += count) {
         uint64_t at = log->image_at;
-        bool is_put;
 
         if (at < SPACE_SEATS) {
-            is_put = put_member(engine, (uint8_t)at);
+            count = put_member(engine, (uint8_t)at);
         } else if (at - SPACE_SEATS < blocks) {
-            is_put = put_block(engine, at - SPACE_SEATS);
+            count = log->home[at - SPACE_SEATS].state == SPACE_LOG_IS_FREE
+                        ? put_freed(engine, at - SPACE_SEATS)
+                        : put_block(engine, at - SPACE_SEATS);
         } else if (at - SPACE_SEATS - blocks < frames) {
-            is_put = put_frame(engine, (uint32_t)(at - SPACE_SEATS - blocks));
+            count = put_frame(engine, (uint32_t)(at - SPACE_SEATS - blocks));
         } else {
             (void)space_log_end_image(log->log); /* or when its buffer is written */
             return false;
         }
-        if (!is_put) {
+        if (count == 0) {
             return false; /* its buffer is full, or the log has failed */
         }
-        log->image_at++;
+        log->image_at += count;
     }
     return space_log_fills(log->log);
 }

@@ -85,6 +85,19 @@ static nigh_status put(struct space_log *log, const struct space_log_files *file
     return status;
 }
 
+/* Free blocks side by side, whose last addresses are of one life, from that one on. */
+static uint32_t count_freed(const struct space_log_state *state, uint32_t number)
+{
+    const struct space_log_block *blocks = state->blocks;
+    uint32_t end = number + 1;
+
+    while (end < state->geometry.blocks && blocks[end].state == SPACE_LOG_IS_FREE &&
+           blocks[end].life == blocks[number].life) {
+        end++;
+    }
+    return end - number;
+}
+
 static nigh_status put_block(struct space_log *log, const struct space_log_files *files,
                              const struct space_log_state *state, uint32_t number)
 {
@@ -100,7 +113,7 @@ static nigh_status put_block(struct space_log *log, const struct space_log_files
 
     if (block->state == SPACE_LOG_IS_FREE) {
         record.kind = SPACE_LOG_FREE;
-        record.blocks = 1;
+        record.blocks = count_freed(state, number);
         return block->life == 0 ? NIGH_OK : put(log, files, &record);
     }
     if (block->state == SPACE_LOG_IS_HERE ||
@@ -165,13 +178,15 @@ static nigh_status put_state(struct space_log *log, const struct space_log_files
     const struct space_log_copy *copy;
     const uint8_t *bytes;
     size_t cursor = 0;
+    uint32_t n = 0;
     nigh_status status = put(log, files, &term);
 
     for (uint8_t seat = 0; seat < SPACE_SEATS && status == NIGH_OK; seat++) {
         status = put_member(log, files, state, seat);
     }
-    for (uint32_t n = 0; n < state->geometry.blocks && status == NIGH_OK; n++) {
+    while (n < state->geometry.blocks && status == NIGH_OK) {
         status = put_block(log, files, state, n);
+        n += state->blocks[n].state == SPACE_LOG_IS_FREE ? count_freed(state, n) : 1;
     }
     while (status == NIGH_OK && (copy = space_log_next_copy(state, &cursor, &bytes)) != NULL) {
         status = put_copy(log, files, state, copy, bytes);

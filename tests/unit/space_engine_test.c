@@ -2328,20 +2328,51 @@ static struct space_log_record freed_of_image(void)
 static void an_image_has_what_was_freed(void **state)
 {
     struct space_log_record record;
-    struct space_op free;
-    uint64_t block;
+    struct space_op op = op_of(SPACE_OP_ALLOC, 0);
+    uint64_t first;
 
     (void)state;
     begin_with_log(7);
-    block = allocate();
-    free = op_of(SPACE_OP_FREE, block);
-    assert_false(space_engine_begin(engine, &free, 1));
+    op.operands[0] = 3 * BYTES;
+    (void)space_engine_begin(engine, &op, 1);
     run_all();
-    assert_int_equal(free.status, NIGH_OK);
+    assert_int_equal(op.status, NIGH_OK);
+    first = op.value;
+    op = op_of(SPACE_OP_FREE, first);
+    assert_false(space_engine_begin(engine, &op, 1));
+    run_all();
+    assert_int_equal(op.status, NIGH_OK);
     record = freed_of_image();
-    assert_int_equal(record.address, block);
-    assert_int_equal(record.blocks, 1);
+    assert_int_equal(record.address, first);
+    assert_int_equal(record.blocks, 3);
     run_all();
+    end_with_log();
+}
+
+/* What went with a node, as a home begins anew, was not freed: no address of it is known. */
+static void what_was_lost_is_not_known_as_freed(void **state)
+{
+    (void)state;
+    life = 7;
+    create_with_log(7, 0);
+    life = 1;
+    meet_with(1, 5, 7);
+    meet_with(2, 5, 7);
+    run_all();
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                               .event = SPACE_HOME_CLAIM_LEFT,
+                               .whom = SPACE_NOBODY,
+                               .term = last_term(),
+                               .address = space_address_of_life(0, 3, 8 * BYTES) + BYTES,
+                               .epoch = {3, 1}});
+    run_all();
+    assert_int_equal(engine->log.home[1].life, 3);
+    claim_all(7);
+    run_all();
+    assert_true(space_engine_is_open(engine));
+    assert_int_equal(engine->entries[1].state, SPACE_HOME_FREED);
+    assert_int_equal(engine->log.home[1].state, SPACE_LOG_IS_FREE);
+    assert_int_equal(engine->log.home[1].life, 7);
     end_with_log();
 }
 
@@ -2785,6 +2816,7 @@ int main(void)
         cmocka_unit_test(a_free_begins_with_its_first_block),
         cmocka_unit_test(what_was_freed_before_a_start_is_known),
         cmocka_unit_test(an_image_has_what_was_freed),
+        cmocka_unit_test(what_was_lost_is_not_known_as_freed),
         cmocka_unit_test(since_when_a_member_is_known_is_logged),
         cmocka_unit_test(who_is_there_on_its_log_again_knows_what_it_had),
         cmocka_unit_test(an_old_log_is_not_believed),
