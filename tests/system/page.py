@@ -259,7 +259,8 @@ def compare_at_rest(loaded, did):
         assert said["stats"]["used_bytes"] >= pool["bytes"] >= sum(item["data_size"] for item in listed)
         assert said["stats"]["seals"] == did[rank]["puts"], "each put of the load, and no other"
         answered = sum(sum(said["calls"][kind]["buckets"]) for kind in ("here", "there"))
-        assert answered == did[rank]["calls"] == said["stats"]["calls_begun"], (answered, did[rank])
+        assert answered <= said["stats"]["calls_begun"], "some were begun before a service was known there"
+        assert sum(said["calls"]["there"]["buckets"]) == did[rank]["calls"] > 0, (said["calls"], did[rank])
         assert sum(said["calls"]["served"]["buckets"]) == said["stats"]["calls_taken"] > 0
         same_nodes(said, member.parsed("nodes"))
         same_regions_and_spaces(said, member)

@@ -3,7 +3,7 @@
 // made up: what is not known is a dash, and what was known before the node fell silent is said to be old.
 "use strict";
 (() => {
-const EVERY_MS = 1000, PATIENCE_MS = 8000, SVG = "http://www.w3.org/2000/svg";
+const EVERY_MS = 1000, PATIENCE_MS = 8000, ROWS = 8, SVG = "http://www.w3.org/2000/svg";
 const $ = id => document.getElementById(id);
 const DASH = "–";
 let before = null, answered = null, chosen = "";
@@ -148,10 +148,10 @@ function show_trouble(now) {
 }
 const GLYPHS = {up: ["●", "good"], leaving: ["◐", "warn"], lost: ["▲", "warn"], dead: ["✕", "bad"], away: ["○", "soft"]};
 function show_nodes(now) {
-  table($("nodes").querySelector(".table"), [["Rank", "num"], ["Name", "name"], ["Address"], ["State"], ["Heard of"], ["View"], ["Starts", "num"]],
+  table($("nodes").querySelector(".table"), [["Name", "name"], ["Rank"], ["Address"], ["State"], ["Heard of"], ["View"], ["Incarnation", "num"]],
     now.nodes.map(node => {
       const [glyph, kind] = GLYPHS[node.state] || ["?", "soft"];
-      return [String(node.rank), (node.name || `node ${node.rank}`) + (node.self ? " (this one)" : ""), node.address || "alone",
+      return [(node.name || `node ${node.rank}`) + (node.self ? " (this one)" : ""), String(node.rank), node.address || "alone",
         {text: `${glyph} ${node.state}` + (node.refused ? `: ${node.refused}` : ""), class: kind, value: node.state}, node.life,
         (node.view === "none" ? DASH : node.view) + (node.votes ? ", votes" : ""), number(node.incarnation)];
     }), "");
@@ -215,10 +215,12 @@ function held_by(object) {
   return named.join(", ");
 }
 function show_hottest(now) {
+  // What was used once is not hot; and a phone is not for ever.
+  const hottest = now.hottest.filter(at => at.uses > 1).slice(0, ROWS);
   table($("hottest").querySelector(".table"), [["Object", "name"], ["Share of uses", "num"], ["Size", "num"], ["State"], ["Pool"], ["Held by"]],
-    now.hottest.map(at => [object_name(at), {text: percent(at.uses, now.uses_seen), share: now.uses_seen > 0 ? at.uses / now.uses_seen : 0},
+    hottest.map(at => [object_name(at), {text: percent(at.uses, now.uses_seen), share: now.uses_seen > 0 ? at.uses / now.uses_seen : 0},
       bytes(at.data_size), at.state + (at.copy ? ", copy" : ""), at.pool, held_by(at)]),
-    now.uses_seen > 0 ? "Nothing that is used stands out, or none of it is yours to read." : "No use was seen yet: counting began when this page was opened.");
+    now.uses_seen > 0 ? "No object was used more than once of late, or none of them is yours to read." : "No use was seen yet: counting began when this page was opened.");
   set_text($("hottest-note"), (now.uses_seen > 0 ? `An estimate from ${number(now.uses_seen)} uses seen of late; gets from memory are seen in part.` : "") +
     (now.hottest_hidden > 0 ? ` ${plural(now.hottest_hidden, "object")} of other users not shown.` : ""));
 }
@@ -235,7 +237,7 @@ function show_transfers(now) {
     now.transfers.now.map(at => [object_name(at), whom(at), WAYS[at.way], done(at), speed(at.bytes_per_second), time(at.took_us)]),
     now.transfers.now_left > 0 ? `${number(now.transfers.now_left)} wait for memory, or to know where their object is.` : "None at this moment.");
   table($("past"), [["Object", "name"], ["Node", "plain"], ["Path", "plain"], ["Size", "num"], ["Rate", "num"], ["Took", "num"], ["Ago", "num"]],
-    now.transfers.past.slice(0, 12).map(at => [object_name(at), whom(at), WAYS[at.way], bytes(at.bytes), speed(at.bytes_per_second), time(at.took_us), time(at.ago_us)]),
+    now.transfers.past.slice(0, ROWS).map(at => [object_name(at), whom(at), WAYS[at.way], bytes(at.bytes), speed(at.bytes_per_second), time(at.took_us), time(at.ago_us)]),
     "No object came from another node yet.");
 }
 // Both scales are logarithms.
