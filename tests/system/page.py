@@ -344,6 +344,7 @@ def leave_picture(tab, name):
     folder = os.environ.get("NIGH_PICTURES")
     if folder:
         tab.picture(os.path.join(folder, f"{name}.png"))
+        tab.picture(os.path.join(folder, f"{name}-window.png"), whole=False)
 
 
 def looks_right(tab, name):
