@@ -113,7 +113,7 @@ struct store {
     uint32_t written[LIMIT_SPILL_QUEUE]; /* entries whose file is there: to leave memory next */
     uint32_t written_pool[LIMIT_SPILL_QUEUE];
     uint32_t written_count;
-    uint32_t *held; /* STORE_SESSION_PINS entries, for who and holders */
+    uint32_t *held;     /* STORE_SESSION_PINS entries, for who and holders */
     struct heat *heat;  /* NULL: nobody has looked */
     uint32_t show_next; /* the session whose hints are read next for it */
 };

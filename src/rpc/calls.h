@@ -248,8 +248,8 @@ struct calls_counts {
     uint64_t busy;      /* with NIGH_OVERLOADED, */
     uint64_t lost;      /* with NIGH_PEER_LOST */
     uint64_t retried;   /* times that an idempotent one went to a node again, or to another */
-    /* Of calls of one service that it answered: to those of this node and of others, from calls_begin to
-     * the end; and from a request to its answer, by services of here. */
+    /* Of calls of one service that it answered: to those of this node and of others, from
+     * calls_begin to the end; and from a request to its answer, by services of here. */
     struct calls_times here, there, served;
 };
 
