@@ -201,6 +201,7 @@ static void ask_regions(struct picture *picture, nigh_client *client)
 static void ask_spaces(struct picture *picture, nigh_client *client)
 {
     nigh_space_info infos[PICTURE_SPACES];
+    nigh_status status = NIGH_OK; /* a node that does not answer once is not asked for each */
     size_t count = 0;
 
     infos[0].struct_size = sizeof(infos[0]);
@@ -213,8 +214,9 @@ static void ask_spaces(struct picture *picture, nigh_client *client)
 
         space->info = infos[n];
         space->counts.struct_size = sizeof(space->counts);
-        space->is_counted =
-            nigh_space_count(client, infos[n].name, SPACES_US, &space->counts) == NIGH_OK;
+        if (status != NIGH_TIMEOUT)
+            status = nigh_space_count(client, infos[n].name, SPACES_US, &space->counts);
+        space->is_counted = status == NIGH_OK;
     }
 }
 

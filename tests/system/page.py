@@ -102,6 +102,20 @@ def test_other_hosts_are_not_answered():
     assert node.stop()[0] == 0
 
 
+def test_the_other_loopback():
+    """Of the other family the kernel says whose socket it is, too."""
+    (port,) = free_ports(1)
+    node = raw.Node("--http", f"[::1]:{port}")
+    if not node.ready:
+        raise raw.Skipped("this machine has no ::1")
+    connection = http.client.HTTPConnection("::1", port, timeout=60)
+    connection.request("GET", "/page.json")
+    said = json.loads(connection.getresponse().read())
+    connection.close()
+    assert said["node"]["sees_all"] and len(said["pools"]) <= 1 and "pools_hidden" not in said
+    assert node.stop()[0] == 0
+
+
 def as_somebody(command, node_path):
     return subprocess.run(command, env={**os.environ, "NIGH_SOCKET": node_path}, user=SOMEBODY, group=SOMEBODY, extra_groups=[],
                           check=True, capture_output=True, timeout=60).stdout
