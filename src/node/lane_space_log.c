@@ -71,7 +71,7 @@ static void on_failed(void *context, nigh_status why)
                   "space=%s", here->log->info.name);
     else
         LOG_ERROR("the log of a space failed: this node leaves it, and what it had of it is away "
-                  "until the node is started again",
+                  "until the node is started again; see to the disk of --log-dir first",
                   "space=%s status=%s", here->log->info.name, nigh_status_name(why));
     here->has_failed = here->at->has_failed = true;
     here->at->is_awake = true;
