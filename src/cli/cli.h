@@ -10,6 +10,7 @@
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "nigh/nigh.h"
 
@@ -80,6 +81,10 @@ uint64_t cli_open_timeout_us(const struct cli *cli);
 /* Opens cli->client (flags: NIGH_OPEN_*), or says why not and returns an exit code. */
 int cli_open(struct cli *cli, uint32_t flags);
 
+/* Whose process listens on the socket. False: nobody does, or its number is another's here, as of a
+ * container. */
+bool cli_find_process(const struct cli *cli, pid_t *pid, uid_t *uid);
+
 /* The verb that `word` was meant to be, or NULL. */
 const char *cli_nearest_verb(const char *word);
 
@@ -148,6 +153,8 @@ nigh_status cli_look_at_nodes(struct cli *cli);
 bool cli_is_alone(struct cli *cli);
 /* After cli_look_at_nodes. NULL: there is no such rank. */
 const nigh_node_info *cli_node(uint32_t rank);
+/* All of them. */
+const nigh_node_info *cli_nodes_seen(size_t *count);
 size_t cli_count_nodes(nigh_node_state state);
 
 /* Which rank is meant by these bytes: one, or a node's name. CLI_OK, or it says what is wrong, of

@@ -100,6 +100,8 @@ const struct cli_verb cli_verbs[] = {
      "  -d, --delay TIME     time between pictures (default 1s)\n",
      cli_top},
     {"doctor", "", "Look for what keeps nigh from working well here, with remedies.",
+     "  -c, --config FILE    look at what this file tells nighd (default: what the node that "
+     "answers was\n                       started with; else /etc/nigh/nighd.conf)\n"
      "Exit code 0: nothing is bad; 1: a finding is bad; 4: none is, but no node answers.\n",
      cli_doctor},
     {"bench", "WHAT", "Measure objects, transfer, rpc, region or space, here or at another node.",

@@ -34,6 +34,7 @@ _nigh() {
         case ${COMP_WORDS[i]} in
         --socket | -s) ((i + 1 < COMP_CWORD)) && socket=(--socket "${COMP_WORDS[++i]}") ;;
         --pool | -p | --timeout | -t) ((i++)) ;;
+        --dir | --nighd | --log | --config) ((i++)) ;;
         --output | -o | --delay | -d | --node | --near | -N | --ranks | --at-once | --size) ((i++)) ;;
         --chunk | --on | --group | --others | --offset | --cache | --block | --durability | --align) ((i++)) ;;
         -n) [[ $verb != call ]] || ((i++)) ;;
@@ -44,6 +45,10 @@ _nigh() {
     done
     case $previous in
     --socket | -s | --output | -o)
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        return
+        ;;
+    --dir | --nighd | --log | --config)
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
         ;;
@@ -71,6 +76,7 @@ _nigh() {
     region) own="--chunk --on --spread --near --group --others --offset --size --mappable" ;;
     space) own="--cache --block --group --others --durability --on --align" ;;
     top) own="--once --delay" ;;
+    doctor) own="--config" ;;
     bench) own="--offer --withdraw --node --serve --at-once --size" ;;
     esac
     if [[ $current == -* ]]; then
