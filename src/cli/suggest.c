@@ -22,8 +22,7 @@ static const struct {
     {"fetch", "get"},   {"list", "ls"},      {"dir", "ls"},        {"info", "stat"},
     {"show", "stat"},   {"delete", "rm"},    {"del", "rm"},        {"remove", "rm"},
     {"lock", "pin"},    {"unlock", "unpin"}, {"holders", "who"},   {"status", "top"},
-    {"stats", "top"},   {"check", "doctor"}, {"members", "nodes"}, {"cluster", "nodes"},
-    {"peers", "nodes"},
+    {"stats", "top"},   {"check", "doctor"}, {"members", "nodes"}, {"peers", "nodes"},
 };
 
 static unsigned least(unsigned a, unsigned b)

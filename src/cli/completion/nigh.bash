@@ -62,7 +62,7 @@ _nigh() {
     --meta | -m | --replicas | -r) [[ $verb != put ]] || return ;;
     esac
     if [[ -z $verb ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region space top doctor bench help $common --version" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region space top doctor cluster bench help $common --version" -- "$current")
         return
     fi
     case $verb in
@@ -77,6 +77,7 @@ _nigh() {
     space) own="--cache --block --group --others --durability --on --align" ;;
     top) own="--once --delay" ;;
     doctor) own="--config" ;;
+    cluster) own="--dir --nighd" ;;
     bench) own="--offer --withdraw --node --serve --at-once --size" ;;
     esac
     if [[ $current == -* ]]; then
@@ -100,8 +101,9 @@ _nigh() {
         1:stat | 1:alloc | 1:free | 1:read | 1:write | *:rm) _nigh_spaces "$current" ;;
         esac
         ;;
+    cluster) ((given != 0)) || mapfile -t COMPREPLY < <(compgen -W "start stop ls" -- "$current") ;;
     bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer rpc region space" -- "$current") ;;
-    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region space top doctor bench" -- "$current") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region space top doctor cluster bench" -- "$current") ;;
     esac
 }
 complete -F _nigh nigh
