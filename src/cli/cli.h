@@ -218,6 +218,7 @@ int cli_region(struct cli *cli, int argc, char **argv);
 int cli_space(struct cli *cli, int argc, char **argv);
 int cli_top(struct cli *cli, int argc, char **argv);
 int cli_doctor(struct cli *cli, int argc, char **argv);
+int cli_support(struct cli *cli, int argc, char **argv);
 int cli_cluster(struct cli *cli, int argc, char **argv);
 int cli_bench(struct cli *cli, int argc, char **argv);
 int cli_help(struct cli *cli, int argc, char **argv);

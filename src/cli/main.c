@@ -104,6 +104,17 @@ const struct cli_verb cli_verbs[] = {
      "answers was\n                       started with; else /etc/nigh/nighd.conf)\n"
      "Exit code 0: nothing is bad; 1: a finding is bad; 4: none is, but no node answers.\n",
      cli_doctor},
+    {"support", "", "Collect a report for whoever is to help, without names and secrets.",
+     "  -o, --output FILE    where it goes, - for standard output (default: nigh-support-TIME.txt "
+     "here)\n"
+     "  -l, --log FILE       the node's log (default: the file that it writes to, if it does)\n"
+     "  -c, --config FILE    what nighd is told (default: what the node that answers was started "
+     "with)\n"
+     "      --names          keep names of hosts, users, pools, files, and addresses\n"
+     "It has no names and bytes of objects, regions and spaces, keys or passwords. What else nigh "
+     "does not\nsay itself becomes ~ and eight digits. It says what is in it: look through it "
+     "before you send it.\n",
+     cli_support},
     {"cluster", "start|stop|ls", "Start, stop or show a local cluster for trying things.",
      "start [N] [-- OPTION...]  starts N nodes (1 to 8; without it 3) on this machine's loopback, "
      "and ends when\n                       they have agreed on who is there. Prints words for a "

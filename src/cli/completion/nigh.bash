@@ -62,7 +62,7 @@ _nigh() {
     --meta | -m | --replicas | -r) [[ $verb != put ]] || return ;;
     esac
     if [[ -z $verb ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region space top doctor cluster bench help $common --version" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region space top doctor support cluster bench help $common --version" -- "$current")
         return
     fi
     case $verb in
@@ -77,6 +77,7 @@ _nigh() {
     space) own="--cache --block --group --others --durability --on --align" ;;
     top) own="--once --delay" ;;
     doctor) own="--config" ;;
+    support) own="--output --log --config --names" ;;
     cluster) own="--dir --nighd" ;;
     bench) own="--offer --withdraw --node --serve --at-once --size" ;;
     esac
@@ -103,7 +104,7 @@ _nigh() {
         ;;
     cluster) ((given != 0)) || mapfile -t COMPREPLY < <(compgen -W "start stop ls" -- "$current") ;;
     bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer rpc region space" -- "$current") ;;
-    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region space top doctor cluster bench" -- "$current") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region space top doctor support cluster bench" -- "$current") ;;
     esac
 }
 complete -F _nigh nigh
