@@ -157,13 +157,17 @@ static void add_versions(struct report *report)
 
 static void add_machine(struct report *report)
 {
-    static const char *const files[] = {"/proc/meminfo", "/proc/self/limits",
-                                        "/proc/sys/vm/overcommit_memory",
-                                        "/proc/sys/vm/max_map_count", "/proc/loadavg"};
+    static const struct {
+        const char *name, *path;
+    } files[] = {{"memory of the machine", "/proc/meminfo"},
+                 {"limits of this process", "/proc/self/limits"},
+                 {"overcommit", "/proc/sys/vm/overcommit_memory"},
+                 {"most mappings", "/proc/sys/vm/max_map_count"},
+                 {"load", "/proc/loadavg"}};
     char path[48];
 
     for (size_t i = 0; i < ARRAY_LENGTH(files); i++) {
-        write_part(report, files[i], read_file(report, files[i], 0));
+        write_part(report, files[i].name, read_file(report, files[i].path, 0));
     }
     if (report->pid > 0) {
         (void)snprintf(path, sizeof path, "/proc/%d/limits", report->pid);

@@ -244,7 +244,8 @@ static void directories_that_will_not_do_are_said(void **state)
     (void)state;
     put("/proc/self/mountinfo", "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
                                 "21 20 0:5 / /run rw,nosuid - tmpfs tmpfs rw\n"
-                                "22 20 8:2 / /old ro,relatime - ext4 /dev/sdb rw\n");
+                                "22 20 8:2 / /old ro,relatime - ext4 /dev/sdb rw\n"
+                                "23 21 8:3 / /run/kept rw - ext4 /dev/sdc rw\n");
     put("/var/lib/nigh/x", "");
     put("/run/nigh/x", "");
     put("/old/x", "");
@@ -261,6 +262,9 @@ static void directories_that_will_not_do_are_said(void **state)
     expect(DOCTOR_NOTE, "log dir", "lies in memory (tmpfs)", "a disk");
     expect(DOCTOR_NOTE, "spill dir", "/run/nigh/spill", "a disk");
     expect(DOCTOR_NOTE, "state dir", "votes is lost", "a disk");
+    put("/run/kept/x", "");
+    look_at_config("[node]\nstate = /run/kept/state\n", own, false);
+    expect(DOCTOR_GOOD, "state dir", "can be written", NULL);
     look_at_config("[node]\nspill = /old/spill\n", own, false);
     expect(DOCTOR_BAD, "spill dir", "mounted read-only", "remount");
     look_at_config("[node]\nspill = /no/such/place\n", own, false);
