@@ -250,11 +250,14 @@ static bool place_descriptors(int log_fd, int ready_fd, int lock_fd)
 static _Noreturn void be_node(const struct cluster *cluster, uint32_t rank, const char *program,
                               char **words, const int fds[3])
 {
+    static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGXFSZ};
     sigset_t none;
 
+    for (size_t i = 0; i < ARRAY_LENGTH(handled); i++) {
+        (void)signal(handled[i], SIG_DFL);
+    }
     sigemptyset(&none);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
-    (void)signal(SIGXFSZ, SIG_DFL);
     (void)setsid();
     for (size_t i = 0; i < ARRAY_LENGTH(not_inherited); i++) {
         unsetenv(not_inherited[i]);
@@ -271,6 +274,7 @@ bool cluster_spawn(struct cluster *cluster, uint32_t rank, const char *program, 
     struct cluster_node *node = &cluster->nodes[rank];
     char lock_path[CLUSTER_PATH_BYTES], log_path[CLUSTER_PATH_BYTES];
     int fds[3] = {-1, -1, -1}, ready[2] = {-1, -1};
+    sigset_t all, before;
     pid_t pid = -1;
 
     cluster_path(cluster, rank, ".pid", lock_path);
@@ -280,7 +284,13 @@ bool cluster_spawn(struct cluster *cluster, uint32_t rank, const char *program, 
     if (fds[0] >= 0 && fds[2] >= 0 && flock(fds[2], LOCK_EX | LOCK_NB) == 0 &&
         pipe2(ready, O_CLOEXEC | O_NONBLOCK) == 0) {
         fds[1] = ready[1];
+        /* A signal that comes to the child before it is itself would be noted, and forgotten. */
+        sigfillset(&all);
+        (void)sigprocmask(SIG_BLOCK, &all, &before);
         pid = fork();
+        if (pid != 0) {
+            (void)sigprocmask(SIG_SETMASK, &before, NULL);
+        }
     }
     if (pid == 0) {
         be_node(cluster, rank, program, words, fds);

@@ -236,7 +236,7 @@ def test_numbers_of_processes_that_are_others_by_now(place):
     with open(os.path.join(place.dir, "node0.pid"), "r+", encoding="ascii") as file:
         file.truncate()
         file.write(f"{stranger.pid}\n")
-    place.fails(5, ["cannot see it"], "stop")
+    place.fails(5, ["not where this program can see it"], "stop")
     assert stranger.poll() is None
     os.kill(pid, signal.SIGKILL)
     stranger.stdin.close()
