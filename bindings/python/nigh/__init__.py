@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Objects, shared in place by all processes of a machine and pulled between machines: libnigh for Python.
+
+    import nigh
+
+    with nigh.Client() as client:
+        client.put("greeting", b"hello")
+        with client.get("greeting") as view:
+            print(bytes(view))
+
+An id is 20 bytes, or a name (str). Times are seconds; None waits for ever, 0 does not wait. Regions, spaces and calls are
+of the same client. What is not said here is said in docs/python.md."""
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Union
+
+from . import _native, _pickles
+from ._native import *  # noqa: F401,F403  the exceptions, one for each status
+from ._native import MASTER, READ, WRITE, Bulk, Error, Mapping, Region, Request, Service, Space, View, Writer
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    import numpy
+
+Id: TypeAlias = Union[bytes, str]
+
+__all__ = ["Bulk", "Client", "Event", "Id", "MASTER", "Mapping", "READ", "Region", "Request", "Service", "Space", "View", "WRITE",
+           "Writer", "random_id", "serve", *(name for name in vars(_native) if name.endswith("Error"))]
+
+
+def random_id() -> bytes:
+    """An id that nobody else has."""
+    return os.urandom(20)
+
+
+class Event(NamedTuple):
+    """What happened to an object: `kind` is "sealed", "deleted", "evicted", "spilled", "conflict", or "overflow": so many
+    events (`size`) were lost, as nobody took them."""
+    kind: str
+    id: bytes
+    size: int
+    meta_size: int
+
+
+_KINDS = {getattr(_native, "NIGH_EVENT_" + kind.upper()): kind
+          for kind in ("sealed", "deleted", "evicted", "spilled", "overflow", "conflict")}
+
+
+def _event(told: tuple[int, bytes, int, int]) -> Event:
+    kind, *rest = told
+    return Event(_KINDS.get(kind, f"event-{kind}"), *rest)
+
+
+class Client(_native.Client):
+    """A client of this machine's node. Any thread may use it; a child process opens its own."""
+
+    def put_object(self, id: Id, value: Any, **more: Any) -> None:
+        """Puts what get_object gives again. What offers its bytes to pickle's protocol 5, as numpy arrays do, is copied once,
+        into the object."""
+        pickled = _pickles.Pickled(value)
+        with self.create(id, pickled.size, meta=_pickles.META, **more) as writer:
+            pickled.write(writer)
+
+    def get_object(self, id: Id, timeout: float | None = None) -> Any:
+        """What was put: arrays of it are over the object's bytes, read-only, and keep them there. A pickle is a program: who
+        may put into the pool decides what it does here."""
+        return self.value_of(self.get(id, timeout))
+
+    @staticmethod
+    def value_of(view: View) -> Any:
+        """The same of a view that one has."""
+        if view.meta != _pickles.META:
+            raise ValueError("the object was not put by put_object")
+        return _pickles.load(memoryview(view))
+
+    def put_array(self, id: Id, array: numpy.ndarray[Any, Any], **more: Any) -> None:
+        """Puts an array of numbers: its bytes are the object, its shape and type the object's metadata."""
+        from . import _arrays
+        meta, data = _arrays.taken_apart(array)
+        self.put(id, data, meta=meta, **more)
+
+    def get_array(self, id: Id, timeout: float | None = None) -> numpy.ndarray[Any, Any]:
+        """An array that was put by put_array, or a pickle-free program of another language: over the object's bytes,
+        read-only; it keeps them there."""
+        from . import _arrays
+        return _arrays.put_together(self.get(id, timeout))
+
+    def list(self) -> Iterator[dict[str, Any]]:
+        """What is known of each object of the pool. Objects that come or go meanwhile may be missed."""
+        cursor = 0
+        while True:
+            cursor, infos = self.list_some(cursor)
+            if not infos:
+                return
+            yield from infos
+
+    def events(self, replay: bool = False) -> Iterator[Event]:
+        """What happens to objects of the pool from here on, for ever; with `replay` first what is sealed already."""
+        self.subscribe(_native.NIGH_SUBSCRIBE_CONFLICTS | (_native.NIGH_SUBSCRIBE_REPLAY if replay else 0))
+        return self._events()
+
+    def _events(self) -> Iterator[Event]:
+        try:
+            while True:
+                told = self.next_event(None)
+                if told is not None:
+                    yield _event(told)
+        finally:
+            if not self.closed:
+                self.unsubscribe()
+
+    def regions(self) -> Iterator[dict[str, Any]]:
+        """What each region of the cluster is like that this user has any right to, by name."""
+        return _all(self.regions_some)
+
+    def spaces(self) -> Iterator[dict[str, Any]]:
+        """What each space of the cluster is like that this user has any right to, by name."""
+        return _all(self.spaces_some)
+
+
+def _all(some: Callable[[str | None], tuple[list[dict[str, Any]], bool]]) -> Iterator[dict[str, Any]]:
+    after, more = None, True
+    while more:
+        found, more = some(after)
+        yield from found
+        more = more and bool(found)
+        after = found[-1]["name"] if found else None
+
+
+def serve(service: Service, answer: Callable[[Request], bytes | None]) -> None:
+    """Answers requests of a service with what a function says of each, until the service is closed. What the function raises
+    is the answer where that is a nigh.Error, as its status; anything else is raised here, and the caller is told that the
+    call was cancelled."""
+    while True:
+        try:
+            request = service.receive()
+        except _native.ClosedError:
+            return
+        _answer(request, answer)
+
+
+def _answer(request: Request, answer: Callable[[Request], bytes | None]) -> None:
+    try:
+        said = answer(request)
+    except Error as error:
+        request.reply(status=error.status)
+    except BaseException:
+        request.reply(status=_native.CanceledError.status)
+        raise
+    else:
+        request.reply(b"" if said is None else said)

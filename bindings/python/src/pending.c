@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See native.h: what goes on while Python does something else. Its op lies in it, and with it what
+ * libnigh reads and writes; so it is cancelled before it goes.
+ */
+#include "native.h"
+
+#include <time.h>
+
+#define SIGNALS_US UINT64_C(50000)   /* how often a call that waits looks after signals */
+#define GRACE_US   UINT64_C(3000000) /* how long after its deadline an op is cancelled */
+
+struct pending_object {
+    PyObject_HEAD struct client_object
+        *client; /* which it keeps; NULL: its result was taken, or it is gone */
+    const struct pending_kind *kind;
+    void *state;
+    nigh_op op;
+    bool is_begun; /* the op is libnigh's until it has ended */
+};
+
+struct pending_object *pending_new(struct client_object *client, const struct pending_kind *kind)
+{
+    struct pending_object *made = native_new(native_state()->pending_type);
+
+    if (made == NULL) {
+        return NULL;
+    }
+    made->kind = kind;
+    made->state = PyMem_Calloc(1, kind->size);
+    if (made->state == NULL) {
+        Py_DECREF((PyObject *)made);
+        (void)PyErr_NoMemory();
+        return NULL;
+    }
+    client_keep(client);
+    made->client = client;
+    return made;
+}
+
+void *pending_state(struct pending_object *pending)
+{
+    return pending->state;
+}
+
+nigh_op *pending_op(struct pending_object *pending)
+{
+    return &pending->op;
+}
+
+static void drop_state(struct pending_object *pending)
+{
+    if (pending->state != NULL) {
+        pending->kind->clear(pending->state);
+        PyMem_Free(pending->state);
+        pending->state = NULL;
+    }
+}
+
+static void give_up(struct pending_object *pending)
+{
+    struct client_object *client = pending->client;
+
+    pending->client = NULL; /* whoever comes meanwhile finds it gone */
+    if (client == NULL) {
+        return;
+    }
+    if (pending->is_begun && !client_is_forked(client)) {
+        WITHOUT_LOCK((void)nigh_cancel(client->client, &pending->op));
+        pending->kind->leave(client->client, pending->state);
+    }
+    drop_state(pending);
+    client_drop(client);
+}
+
+static void pending_dealloc(PyObject *self)
+{
+    struct pending_object *pending = (struct pending_object *)self;
+
+    give_up(pending);
+    drop_state(pending);
+    native_free(self);
+}
+
+static PyObject *take(struct pending_object *pending, nigh_status status)
+{
+    struct client_object *client = pending->client;
+    PyObject *result;
+
+    pending->client = NULL;
+    result = pending->kind->take(client, pending->state, status);
+    drop_state(pending);
+    client_drop(client);
+    return result;
+}
+
+PyObject *pending_begun(struct pending_object *pending, nigh_status status)
+{
+    if (status != NIGH_OK && status != NIGH_PENDING) {
+        (void)errors_raise(status, pending->client->client);
+        Py_DECREF((PyObject *)pending);
+        return NULL;
+    }
+    pending->is_begun = true;
+    return (PyObject *)pending;
+}
+
+static uint64_t now_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+/* The sentence that the client has for this thread becomes that of the op. */
+static nigh_status tell(nigh_client *client, nigh_op *op, nigh_status status)
+{
+    return status == NIGH_OK ? status : nigh_wait(client, op, 0);
+}
+
+nigh_status pending_end(nigh_client *client, nigh_op *op, nigh_status begun, uint64_t timeout_us)
+{
+    uint64_t begin_us = now_us();
+    nigh_status status;
+
+    if (begun != NIGH_OK && begun != NIGH_PENDING) {
+        return begun;
+    }
+    while ((status = nigh_op_status(op)) == NIGH_PENDING) {
+        /* A node that stands still does not see that the time is up. */
+        if (PyErr_CheckSignals() != 0 ||
+            (timeout_us != NIGH_FOREVER && now_us() - begin_us > timeout_us &&
+             now_us() - begin_us - timeout_us > GRACE_US)) {
+            WITHOUT_LOCK(status = nigh_cancel(client, op));
+            return status == NIGH_CANCELED && PyErr_Occurred() == NULL ? NIGH_TIMEOUT : status;
+        }
+        WITHOUT_LOCK((void)nigh_wait(client, op, SIGNALS_US));
+    }
+    return tell(client, op, status);
+}
+
+PyObject *pending_wait(struct pending_object *pending, nigh_status status, uint64_t timeout_us)
+{
+    PyObject *result = NULL;
+
+    if (pending_begun(pending, status) == NULL) {
+        return NULL;
+    }
+    status = pending_end(pending->client->client, &pending->op, status, timeout_us);
+    if (PyErr_Occurred() == NULL) {
+        result = take(pending, status);
+    }
+    Py_DECREF((PyObject *)pending);
+    return result;
+}
+
+static PyObject *pending_done(PyObject *self, PyObject *unused)
+{
+    struct pending_object *pending = (struct pending_object *)self;
+
+    (void)unused;
+    return PyBool_FromLong(pending->client == NULL || nigh_op_status(&pending->op) != NIGH_PENDING);
+}
+
+static PyObject *pending_cancel(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    give_up((struct pending_object *)self);
+    Py_RETURN_NONE;
+}
+
+/* Once, of one that is done. */
+static PyObject *pending_result(PyObject *self, PyObject *unused)
+{
+    struct pending_object *pending = (struct pending_object *)self;
+    nigh_status status;
+
+    (void)unused;
+    if (pending->client == NULL) {
+        return errors_say(NIGH_CANCELED, "it was cancelled, or its result was taken");
+    }
+    if (client_is_forked(pending->client)) {
+        return errors_raise(NIGH_FORKED, NULL);
+    }
+    status = nigh_op_status(&pending->op);
+    return status == NIGH_PENDING
+               ? errors_raise(status, NULL)
+               : take(pending, tell(pending->client->client, &pending->op, status));
+}
+
+static PyMethodDef methods[] = {
+    {"done", pending_done, METH_NOARGS, "Whether it has ended."},
+    {"cancel", pending_cancel, METH_NOARGS, "Gives it up."},
+    {"result", pending_result, METH_NOARGS, "What one that is done has come to, once."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_dealloc, pending_dealloc},
+    {Py_tp_methods, methods},
+    {0, NULL},
+};
+
+PyType_Spec pending_spec = {
+    .name = "nigh._native.Pending",
+    .basicsize = sizeof(struct pending_object),
+    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .slots = slots,
+};
