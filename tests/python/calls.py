@@ -130,6 +130,13 @@ def test_calls_bring_memory(client):
     assert bytes(buffer[1000:1006]) == b"abcxyz"
     with raises(TypeError, "alloc_bulk"):
         client.call("move", bulks=[memory, b"bytes"])
+    class Claims:
+        """Of a class that it is not: there is no memory behind it."""
+        __class__ = property(lambda self: nigh.Bulk)
+
+    assert isinstance(Claims(), nigh.Bulk)
+    with raises(TypeError, "alloc_bulk"):
+        client.call("move", bulks=[Claims()])
     with raises(ValueError, "at most 8"):
         client.call("move", bulks=[memory] * 9)
     memory.close()

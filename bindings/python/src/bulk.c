@@ -69,9 +69,11 @@ bool bulk_bring(PyObject *from, struct handle_object **brought, nigh_bulk_part *
     }
     for (Py_ssize_t n = 0; n < wanted; n++) {
         PyObject *item = PySequence_GetItem(from, n);
-        bool is_one = item != NULL && PyObject_IsInstance(item, native_state()->bulk_type) == 1;
+        /* Not by isinstance: that believes what an object says of its class. */
+        bool is_one =
+            item != NULL && PyObject_TypeCheck(item, (PyTypeObject *)native_state()->bulk_type);
 
-        if (item != NULL && !is_one && PyErr_Occurred() == NULL) {
+        if (item != NULL && !is_one) {
             PyErr_SetString(PyExc_TypeError, "what a call brings is memory of alloc_bulk");
         }
         if (!is_one || handle_use((struct handle_object *)item) == NULL) {
