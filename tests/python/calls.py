@@ -171,6 +171,40 @@ def test_requests_by_hand(client):
     assert pending.result() == b"first"
 
 
+class Number:
+    """A whole number that does something as it is asked which."""
+
+    def __init__(self, value, what):
+        self.value, self.what = value, what
+
+    def __index__(self):
+        self.what()
+        return self.value
+
+
+@with_client()
+def test_arguments_may_answer_the_request(client):
+    """What a number's own method does meanwhile is seen, and the service that closes with its last request is not used."""
+    caller = other(client)
+    memory = caller.alloc_bulk(4096)
+    for name in ("reply", "pull", "push"):
+        service = client.register(name)
+        local = client.alloc_bulk(4096)
+        pending = caller.call_start(name, b"x", bulks=[memory], timeout=20)
+        request = service.receive(20)
+        service.close()
+        number = Number(0, request.reply)
+        with raises(nigh.ClosedError, "answered"):
+            if name == "reply":
+                request.reply(status=number)
+            else:
+                getattr(request, name)(0, local, size=number)
+        wait_for(lambda: caller.poll() >= 0 and pending.done())
+        assert pending.result() == b""
+        del request, number
+        client.register(name).close()
+
+
 @with_client()
 def test_requests_that_are_dropped_are_answered(client):
     service = client.register("drop")

@@ -93,7 +93,7 @@ bool bulk_bring(PyObject *from, struct handle_object **brought, nigh_bulk_part *
 
 struct moving {
     PyObject *request;
-    struct handle_object *local; /* used */
+    struct handle_object *service, *local; /* used */
 };
 
 static PyObject *take_move(struct client_object *client, void *state, nigh_status status)
@@ -116,6 +116,9 @@ static void clear_move(void *state)
     if (moving->local != NULL) {
         handle_drop(moving->local);
     }
+    if (moving->service != NULL) {
+        handle_drop(moving->service);
+    }
 }
 
 static const struct pending_kind move_kind = {
@@ -134,27 +137,31 @@ static PyObject *move(PyObject *self, PyObject *arguments, PyObject *names,
     struct handle_object *service;
     struct pending_object *pending;
     struct moving *moving;
-    PyObject *local, *size = Py_None;
+    PyObject *local, *from = Py_None;
     nigh_status status;
+    uint64_t size = 0;
     int start = 0;
 
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "IO!|O&O&Op", keywords, &wanted.number,
                                      native_state()->bulk_type, &local, convert_number,
-                                     &wanted.offset, convert_number, &wanted.local_offset, &size,
+                                     &wanted.offset, convert_number, &wanted.local_offset, &from,
                                      &start) ||
+        (from != Py_None && !convert_number(from, &size)) ||
         (service = service_of_request(self, wanted.number, &wanted)) == NULL) {
         return NULL;
     }
-    if (size == Py_None) {
+    if (from == Py_None) {
         wanted.size -= wanted.offset < wanted.size ? wanted.offset : wanted.size;
-    } else if (!convert_number(size, &wanted.size)) {
-        return NULL;
+    } else {
+        wanted.size = size;
     }
     pending = pending_new(service->client, &move_kind);
     if (pending == NULL) {
+        handle_drop(service);
         return NULL;
     }
     moving = pending_state(pending);
+    moving->service = service;
     wanted.local = handle_use((struct handle_object *)local);
     if (wanted.local == NULL) {
         Py_DECREF((PyObject *)pending);

@@ -195,8 +195,9 @@ PyObject *bulk_push(PyObject *self, PyObject *arguments, PyObject *names);
  * that are counted are used all the same. */
 bool bulk_bring(PyObject *from, struct handle_object **brought, nigh_bulk_part *parts,
                 uint32_t *count);
-/* The service of a request that is not answered, which it keeps; and what a move of its memory of
- * that number begins with: the request, and the size of it all. NULL: raised. */
+/* The service of a request that is not answered, used once more (another thread may answer it at
+ * once); and what a move of its memory of that number begins with: the request, and the size of it
+ * all. NULL: raised. */
 struct handle_object *service_of_request(PyObject *request, uint32_t number, nigh_bulk_move *move);
 
 /* Of all nodes, or some: multicast.c. */

@@ -233,7 +233,7 @@ static PyObject *request_reply(PyObject *self, PyObject *arguments, PyObject *na
 {
     static char *keywords[] = {"data", "status", NULL};
     struct request_object *request = (struct request_object *)self;
-    struct handle_object *service = request->service;
+    struct handle_object *service;
     Py_buffer data = {0};
     nigh_status status;
     int said = NIGH_OK;
@@ -242,6 +242,7 @@ static PyObject *request_reply(PyObject *self, PyObject *arguments, PyObject *na
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|y*i", keywords, &data, &said)) {
         return NULL;
     }
+    service = request->service; /* only now: an argument's own methods may have answered it */
     if (service == NULL) {
         done = errors_say(NIGH_CLOSED, "the request is answered");
     } else if (data.len > NIGH_CALL_BYTES || said > 0 || said < NIGH_STATUS_LOWEST) {
@@ -299,6 +300,7 @@ struct handle_object *service_of_request(PyObject *self, uint32_t number, nigh_b
     move->request = &request->request;
     move->number = number;
     move->size = request->bulks[number].size;
+    handle_keep(request->service);
     return request->service;
 }
 
