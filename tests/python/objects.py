@@ -124,6 +124,10 @@ def test_writers_write_in_place(client):
 def test_writes_lie_within_the_object(client):
     with client.create("bounds", 8) as writer:
         writer.write(b"", 8)
+        writer.write(b"abcdefgh")
+        with memoryview(writer) as buffer:
+            writer.write(buffer[:6], 2)
+            assert buffer == b"ababcdef"
         for data, at in ((b"x", 8), (b"123456789", 0), (b"x", 1 << 63)):
             with raises(ValueError, "within"):
                 writer.write(data, at)

@@ -232,9 +232,14 @@ static PyObject *client_arm(PyObject *self, PyObject *unused)
 {
     struct client_object *object = (struct client_object *)self;
     nigh_client *client = client_use(object);
+    nigh_status status;
 
     (void)unused;
-    return client == NULL ? NULL : client_ended(object, nigh_client_arm(client));
+    if (client == NULL) {
+        return NULL;
+    }
+    WITHOUT_LOCK(status = nigh_client_arm(client)); /* the client's own lock may be a thread's */
+    return client_ended(object, status);
 }
 
 static PyObject *client_poll(PyObject *self, PyObject *unused)

@@ -82,13 +82,25 @@ static void pending_dealloc(PyObject *self)
     native_free(self);
 }
 
-static PyObject *take(struct pending_object *pending, nigh_status status)
+/* The sentence that the client has for this thread becomes that of the op; the node may be asked.
+ */
+static nigh_status tell(nigh_client *client, nigh_op *op, nigh_status status)
+{
+    if (status != NIGH_OK) {
+        WITHOUT_LOCK(status = nigh_wait(client, op, 0));
+    }
+    return status;
+}
+
+/* Of one that has ended, with that status; `is_told`: the client has its sentence. */
+static PyObject *take(struct pending_object *pending, nigh_status status, bool is_told)
 {
     struct client_object *client = pending->client;
     PyObject *result;
 
-    pending->client = NULL;
-    result = pending->kind->take(client, pending->state, status);
+    pending->client = NULL; /* whoever comes meanwhile finds it taken */
+    result = pending->kind->take(client, pending->state,
+                                 is_told ? status : tell(client->client, &pending->op, status));
     drop_state(pending);
     client_drop(client);
     return result;
@@ -111,12 +123,6 @@ static uint64_t now_us(void)
 
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
-}
-
-/* The sentence that the client has for this thread becomes that of the op. */
-static nigh_status tell(nigh_client *client, nigh_op *op, nigh_status status)
-{
-    return status == NIGH_OK ? status : nigh_wait(client, op, 0);
 }
 
 nigh_status pending_end(nigh_client *client, nigh_op *op, nigh_status begun, uint64_t timeout_us)
@@ -149,7 +155,7 @@ PyObject *pending_wait(struct pending_object *pending, nigh_status status, uint6
     }
     status = pending_end(pending->client->client, &pending->op, status, timeout_us);
     if (PyErr_Occurred() == NULL) {
-        result = take(pending, status);
+        result = take(pending, status, true);
     }
     Py_DECREF((PyObject *)pending);
     return result;
@@ -184,9 +190,7 @@ static PyObject *pending_result(PyObject *self, PyObject *unused)
         return errors_raise(NIGH_FORKED, NULL);
     }
     status = nigh_op_status(&pending->op);
-    return status == NIGH_PENDING
-               ? errors_raise(status, NULL)
-               : take(pending, tell(pending->client->client, &pending->op, status));
+    return status == NIGH_PENDING ? errors_raise(status, NULL) : take(pending, status, false);
 }
 
 static PyMethodDef methods[] = {

@@ -454,7 +454,7 @@ static void leave_request(nigh_client *client, void *state)
 
     (void)client;
     if (receiving->request.service != NULL && receiving->request.is_one_way == 0) {
-        (void)nigh_call_reply(&receiving->request, NIGH_BUSY, NULL, 0);
+        WITHOUT_LOCK((void)nigh_call_reply(&receiving->request, NIGH_BUSY, NULL, 0));
     }
 }
 

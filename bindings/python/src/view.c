@@ -27,7 +27,9 @@ PyObject *view_new(struct client_object *client, const nigh_id *id, nigh_view *v
     return (PyObject *)made;
 }
 
-/* In a child the pin is the parent's, and so is its end. */
+/* In a child the pin is the parent's, and so is its end. With the interpreter's lock: it is a store
+ * into a word, but where the node has just died, and who gives the lock back for each of many views
+ * waits for other threads as often. */
 static void let_go(struct view_object *view)
 {
     struct client_object *client = view->client;

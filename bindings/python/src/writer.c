@@ -16,7 +16,7 @@ PyObject *writer_new(struct client_object *client, nigh_writer *writer)
     struct writer_object *made = native_new(native_state()->writer_type);
 
     if (made == NULL) {
-        (void)nigh_abort(client->client, writer);
+        WITHOUT_LOCK((void)nigh_abort(client->client, writer));
         return NULL;
     }
     client_keep(client);
@@ -42,7 +42,7 @@ static void give_up(struct writer_object *writer)
         return;
     }
     if (!client_is_forked(client)) {
-        (void)nigh_abort(client->client, &writer->writer);
+        WITHOUT_LOCK((void)nigh_abort(client->client, &writer->writer));
     }
     client_drop(client);
 }
@@ -140,7 +140,8 @@ static PyObject *writer_write(PyObject *self, PyObject *arguments)
     }
     if (is_good && data.len > 0) {
         writer->exports++;
-        WITHOUT_LOCK(memcpy((char *)writer->writer.data + at, data.buf, (size_t)data.len));
+        /* Of the object itself, it may be. */
+        WITHOUT_LOCK(memmove((char *)writer->writer.data + at, data.buf, (size_t)data.len));
         writer_release_buffer(self, NULL);
     }
     PyBuffer_Release(&data);
