@@ -105,10 +105,71 @@ async def test_events_come(waiter, client):
 
 
 @with_loop
+async def test_a_second_iterator_of_events_takes_over(waiter, client):
+    """The first ends, and does not end the second's events as it does so."""
+    first = waiter.events()
+    task = asyncio.ensure_future(first.__anext__())
+    await asyncio.sleep(0)
+    client.put("one", b"1")
+    assert (await task).size == 1
+    waiting = asyncio.ensure_future(first.__anext__())
+    await asyncio.sleep(0)
+    second = waiter.events()
+    task = asyncio.ensure_future(second.__anext__())
+    with raises(StopAsyncIteration):
+        await asyncio.wait_for(waiting, 20)
+    client.put("two", b"22")
+    assert (await asyncio.wait_for(task, 20)).size == 2
+    await first.aclose()
+    client.put("three", b"333")
+    assert (await asyncio.wait_for(second.__anext__(), 20)).size == 3
+    await second.aclose()
+
+
+@with_loop
+async def test_close_ends_what_waits(waiter, client):
+    mine = nigh.aio.Client(other(client))
+    get = asyncio.ensure_future(mine.get("never"))
+    events = mine.events()
+    news = asyncio.ensure_future(events.__anext__())
+    await asyncio.sleep(0.01)
+    mine.close()
+    with raises(nigh.ClosedError, "closed"):
+        await asyncio.wait_for(get, 20)
+    with raises(StopAsyncIteration):
+        await asyncio.wait_for(news, 20)
+    with raises(nigh.ClosedError):
+        await mine.get("never")
+    wait_for(lambda: client.stats()["waiting"] == 0)
+
+
+@with_loop
+async def test_who_may_wait(waiter, client):
+    """One task, for what is its client's."""
+    foreign = client.get_start(["never"])
+    with raises(ValueError, "another client's"):
+        await waiter.wait(foreign)
+    foreign.cancel()
+    pending = waiter.client.get_start(["late"])
+    assert pending.client is waiter.client
+    task = asyncio.ensure_future(waiter.wait(pending))
+    await asyncio.sleep(0)
+    with raises(ValueError, "another task"):
+        await waiter.wait(pending)
+    client.put("late", b"x")
+    view, = await task
+    assert bytes(view) == b"x" and pending.client is None
+    with raises(nigh.CanceledError):
+        await waiter.wait(pending)
+
+
+@with_loop
 async def test_services_and_calls(waiter, client):
     async def answer(request):
         if request.bytes == b"fail":
             raise nigh.BusyError("not now")
+        if request.bytes == b"own":
+            raise nigh.Error("of no status that there is")
         await asyncio.sleep(0)
         return request.bytes[::-1]
 
@@ -127,6 +188,9 @@ async def test_services_and_calls(waiter, client):
         raise AssertionError
     except nigh.BusyError as error:
         assert error.answered
+    with raises(nigh.CanceledError):
+        await caller.call("turn", b"own")
+    assert await caller.call("turn", b"abc") == b"cba"
     task.cancel()
     with raises(asyncio.CancelledError):
         await task

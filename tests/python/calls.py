@@ -79,6 +79,26 @@ def test_statuses_are_raised(client):
 
 
 @with_client()
+def test_errors_of_no_status_are_answered(client):
+    """And the server goes on."""
+    class Own(nigh.Error):
+        status = 7
+
+    def refuse(request):
+        raise Own("mine") if request.bytes else nigh.Error("nobody's")
+
+    server = Server(client, "refuse", refuse)
+    for request in (b"", b"x"):
+        try:
+            client.call("refuse", request)
+            raise AssertionError
+        except nigh.CanceledError as error:
+            assert error.answered
+    server.stop()
+    assert not server.raised
+
+
+@with_client()
 def test_a_server_that_raises_is_heard_of(client):
     server = Server(client, "wrong", lambda request: 1 / 0)
     with raises(nigh.CanceledError):

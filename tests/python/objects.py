@@ -330,6 +330,23 @@ def test_events(client):
 
 
 @with_client()
+def test_a_second_iterator_of_events_takes_over(client):
+    first = client.events()
+    client.put("one", b"1")
+    assert next(first).size == 1
+    second = client.events()
+    client.put("two", b"22")
+    assert next(second).size == 2
+    first.close()
+    client.put("three", b"333")
+    assert next(second).size == 3
+    third = client.events()
+    with raises(StopIteration):
+        next(second)
+    third.close()
+
+
+@with_client()
 def test_what_has_no_name_in_utf_8_is_listed(client):
     client.put("n\u00e4me \U0001f600", b"x")
     info, = client.list()

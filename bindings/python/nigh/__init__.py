@@ -56,6 +56,8 @@ def _event(told: tuple[int, bytes, int, int]) -> Event:
 class Client(_native.Client):
     """A client of this machine's node. Any thread may use it; a child process opens its own."""
 
+    _reader: object = None  # the iterator of events whose turn it is
+
     def put_object(self, id: Id, value: Any, **more: Any) -> None:
         """Puts what get_object gives again. What offers its bytes to pickle's protocol 5, as numpy arrays do, is copied once,
         into the object."""
@@ -97,19 +99,28 @@ class Client(_native.Client):
             yield from infos
 
     def events(self, replay: bool = False) -> Iterator[Event]:
-        """What happens to objects of the pool from here on, for ever; with `replay` first what is sealed already."""
+        """What happens to objects of the pool from here on, until the client is closed; with `replay` first what is sealed
+        already. A client has one such iterator at a time: where another is asked for, the one before ends."""
         self.subscribe(_native.NIGH_SUBSCRIBE_CONFLICTS | (_native.NIGH_SUBSCRIBE_REPLAY if replay else 0))
-        return self._events()
+        mine = self._reader = object()
+        return self._events(mine)
 
-    def _events(self) -> Iterator[Event]:
+    def _events(self, mine: object) -> Iterator[Event]:
         try:
-            while True:
-                told = self.next_event(None)
+            while self._reader is mine:
+                try:
+                    told = self.next_event(0.5)  # and then it may be another's turn
+                except _native.ClosedError:
+                    if self.closed:
+                        return
+                    raise
                 if told is not None:
                     yield _event(told)
         finally:
-            if not self.closed:
-                self.unsubscribe()
+            if self._reader is mine:
+                self._reader = None
+                if not self.closed:
+                    self.unsubscribe()
 
     def regions(self) -> Iterator[dict[str, Any]]:
         """What each region of the cluster is like that this user has any right to, by name."""
@@ -132,20 +143,32 @@ def _all(some: Callable[[str | None], tuple[list[dict[str, Any]], bool]]) -> Ite
 def serve(service: Service, answer: Callable[[Request], bytes | None]) -> None:
     """Answers requests of a service with what a function says of each, until the service is closed. What the function raises
     is the answer where that is a nigh.Error, as its status; anything else is raised here, and the caller is told that the
-    call was cancelled."""
+    call was cancelled. A service ends with its node: where another begins, that is ClosedError here, and it is to be
+    registered again."""
     while True:
         try:
             request = service.receive()
         except _native.ClosedError:
-            return
+            if service.closed:
+                return
+            raise  # the node began anew, and knows no service
         _answer(request, answer)
+
+
+_STATUSES = frozenset(each.status for each in vars(_native).values() if isinstance(each, type) and issubclass(each, Error)
+                      and each is not Error)
+
+
+def _answer_of(error: Error) -> int:
+    """The status that a service answers with: one that there is, whatever a program made of nigh.Error."""
+    return error.status if error.status in _STATUSES else _native.CanceledError.status
 
 
 def _answer(request: Request, answer: Callable[[Request], bytes | None]) -> None:
     try:
         said = answer(request)
     except Error as error:
-        request.reply(status=error.status)
+        request.reply(status=_answer_of(error))
     except BaseException:
         request.reply(status=_native.CanceledError.status)
         raise

@@ -15,11 +15,14 @@ import inspect
 from typing import Any, AsyncIterator, Awaitable, Callable, Sequence
 
 from . import Client as _Client
-from . import Error, Event, Id, Request, TimeoutError, View, _event, _native
+from . import Error, Event, Id, Request, TimeoutError, View, _answer_of, _event, _native
+
+_CLOSED = "the client is closed"
 
 
 class Client:
-    """Over a nigh.Client, which nobody else polls or takes events of meanwhile. Of the loop that runs when it is made."""
+    """Over a nigh.Client, which nobody else polls or takes events of meanwhile. Of the loop that runs when it is made; its
+    methods are for that loop's thread."""
 
     def __init__(self, client: _Client) -> None:
         self.client = client
@@ -27,17 +30,23 @@ class Client:
         self._waits: dict[_native.Pending, asyncio.Future[None]] = {}
         self._news: asyncio.Event | None = None
         self._error: Error | None = None
+        self._is_due = False  # a look is
         self._fd: int | None = client.fileno()
         self._loop.add_reader(self._fd, self._look)
         self._look()
 
     def close(self) -> None:
-        """Gives up what waits, and closes the client."""
+        """Gives up what waits, which is ClosedError there, ends events, and closes the client."""
+        if self._error is None:
+            self._error = _native.ClosedError(_CLOSED)
         self._stop_looking()
         for pending, future in self._waits.items():
             pending.cancel()
-            future.cancel()
+            if not future.done():
+                future.set_exception(_native.ClosedError(_CLOSED))
         self._waits.clear()
+        if self._news is not None:
+            self._news.set()
         self.client.close()
 
     def _stop_looking(self) -> None:
@@ -45,8 +54,17 @@ class Client:
             self._loop.remove_reader(self._fd)
             self._fd = None
 
+    def _look_soon(self) -> None:
+        """Once for all that begin to wait in this turn of the loop: some may have ended before the descriptor was armed."""
+        if not self._is_due:
+            self._is_due = True
+            self._loop.call_soon(self._look)
+
     def _look(self) -> None:
         """All that has come is taken in; then the descriptor says when there is more."""
+        self._is_due = False
+        if self._fd is None:
+            return
         try:
             self.client.arm()
             while self.client.poll() > 0:
@@ -69,13 +87,19 @@ class Client:
                 future.set_exception(error)
 
     async def wait(self, pending: _native.Pending) -> Any:
-        """What something comes to that was begun without waiting (start=True, get_start, call_start, receive_start)."""
+        """What something comes to that was begun without waiting (start=True, get_start, call_start, receive_start), of this
+        client: one task waits for it. Where that is cancelled, so is what it waits for."""
+        if pending.client is not None and pending.client is not self.client:
+            raise ValueError("what is waited for is another client's")
+        if pending in self._waits:
+            raise ValueError("another task waits for it already")
         if not pending.done():
             if self._error is not None:
+                pending.cancel()
                 raise self._error
             future = self._loop.create_future()
             self._waits[pending] = future
-            self._look()  # it may have ended before the descriptor was armed
+            self._look_soon()
             try:
                 await future
             except BaseException:
@@ -115,7 +139,7 @@ class Client:
                     if inspect.isawaitable(said):
                         said = await said
                 except Error as error:
-                    request.reply(status=error.status)
+                    request.reply(status=_answer_of(error))
                 except BaseException:
                     request.reply(status=_native.CanceledError.status)
                     raise
@@ -128,17 +152,24 @@ class Client:
     async def events(self, replay: bool = False) -> AsyncIterator[Event]:
         """As nigh.Client.events; they begin with the first that is asked for."""
         self.client.subscribe(_native.NIGH_SUBSCRIBE_CONFLICTS | (_native.NIGH_SUBSCRIBE_REPLAY if replay else 0))
-        self._news = asyncio.Event()
+        mine = asyncio.Event()
+        before, self._news = self._news, mine
+        if before is not None:
+            before.set()  # who waits there finds that it is another's turn
         try:
-            while True:
-                self._news.clear()
+            while self._news is mine:
+                self._look()
+                mine.clear()
+                if self.client.closed or isinstance(self._error, _native.ClosedError):
+                    return
                 if self._error is not None:
                     raise self._error
-                self.client.arm()
-                while (told := self.client.next_event(0)) is not None:
+                while self._news is mine and not self.client.closed and (told := self.client.next_event(0)) is not None:
                     yield _event(told)
-                await self._news.wait()
+                if self._news is mine and not self.client.closed:
+                    await mine.wait()
         finally:
-            self._news = None
-            if not self.client.closed and self._error is None:
-                self.client.unsubscribe()
+            if self._news is mine:
+                self._news = None
+                if not self.client.closed and self._error is None:
+                    self.client.unsubscribe()

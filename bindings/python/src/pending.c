@@ -200,9 +200,24 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* Of one whose result was taken, or that was cancelled: None. */
+static PyObject *pending_get_client(PyObject *self, void *closure)
+{
+    struct pending_object *pending = (struct pending_object *)self;
+
+    (void)closure;
+    return Py_NewRef(pending->client == NULL ? Py_None : (PyObject *)pending->client);
+}
+
+static PyGetSetDef fields[] = {
+    {"client", pending_get_client, NULL, "The client that it is of, while it goes on.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, pending_dealloc},
     {Py_tp_methods, methods},
+    {Py_tp_getset, fields},
     {0, NULL},
 };
 
