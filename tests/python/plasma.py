@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """nigh.plasma: what a program did with pyarrow.plasma, by the same names."""
 import os
+import pickle
+import select
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
@@ -50,6 +52,8 @@ def test_plasma_arrays(client, second):
     array[:] = 3
     with raises(BufferError):
         client.seal(target)
+    with raises(BufferError):
+        client.abort(target)  # and it may be tried again
     del array
     client.seal(target)
     with raises(ValueError):
@@ -66,6 +70,10 @@ def test_plasma_buffers(client, second):
         second.create(object_id, 5)
     buffer[:] = b"hello"
     assert not second.contains(object_id)
+    held = pickle.PickleBuffer(buffer)  # has a buffer of the memoryview itself
+    with raises(BufferError):
+        client.seal(object_id)
+    held.release()
     assert client.list()[object_id]["state"] == "created"
     client.seal(object_id)
     assert second.contains(object_id)
@@ -93,11 +101,15 @@ def test_plasma_management(client, second):
     assert client.evict(8 * MIB) >= 8 * MIB and not client.contains(object_id)
     object_id = client.put_raw_buffer(b"x")
     held, = second.get_buffers([object_id])
+    assert client.list()[object_id]["ref_count"] == 1
     client.delete([object_id, plasma.ObjectID.from_random()])
     assert not client.contains(object_id) and bytes(held) == b"x"
     assert client.store_capacity() >= 48 * MIB and "memory_bytes" in client.debug_string()
     with raises(plasma.PlasmaStoreFull):
         client.create(plasma.ObjectID.from_random(), 1 << 40)
+    client.set_client_options("small", MIB)
+    with raises(plasma.PlasmaStoreFull):
+        client.create(plasma.ObjectID.from_random(), 8 * MIB)
 
 
 @with_plasma
@@ -107,7 +119,38 @@ def test_plasma_notifications(client, second):
     assert second.get_next_notification() == (object_id, 3, 1)
     client.delete([object_id])
     assert second.get_next_notification() == (object_id, -1, -1)
-    assert second.fileno() >= 0
+
+
+@with_plasma
+def test_plasma_notifications_have_a_descriptor(client, second):
+    """It is readable as long as there are any, whether they came before it was asked for, or while another was taken."""
+    def is_readable(seconds):
+        return bool(select.select([second.fileno()], [], [], seconds)[0])
+
+    second.subscribe()
+    assert not is_readable(0)
+    ids = [client.put_raw_buffer(bytes(n)) for n in range(3)]
+    watched = second.fileno()
+    for n in range(3):
+        assert select.select([watched], [], [], 20)[0]
+        assert second.get_next_notification() == (ids[n], n, 0)
+    assert not select.select([watched], [], [], 0)[0]
+    later = client.put_raw_buffer(b"later")
+    assert select.select([watched], [], [], 20)[0]
+    assert second.get_next_notification() == (later, 5, 0)
+    assert second.fileno() == watched and not is_readable(0)
+
+
+def test_a_plasma_store_that_is_not_there_leaves_no_descriptors():
+    before, daemon = len(os.listdir("/proc/self/fd")), os.environ["NIGHD"]
+    os.environ["NIGHD"] = "/nowhere/nighd"
+    try:
+        with raises(FileNotFoundError):
+            with plasma.start_plasma_store(64 * MIB):
+                pass
+    finally:
+        os.environ["NIGHD"] = daemon
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def test_plasma_store_is_started():

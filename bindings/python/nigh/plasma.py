@@ -11,19 +11,22 @@ Times are milliseconds here, -1 for ever, as they were. What create gives is use
 sealed: seal says BufferError while there are such arrays."""
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
+import select
 import subprocess
 import tempfile
 import time
 from typing import Any, Callable, Iterator, Sequence
 
-from . import Client, ExistsError, InUseError, NotFoundError, OutOfMemoryError, View, Writer, _event, _native, random_id
+from . import (Client, Event, ExistsError, InUseError, NotFoundError, OutOfMemoryError, QuotaError, View, Writer, _event, _native,
+               random_id)
 
 PlasmaObjectExists = ExistsError
 PlasmaObjectNotFound = NotFoundError
 PlasmaObjectNonexistent = NotFoundError
-PlasmaStoreFull = OutOfMemoryError
+PlasmaStoreFull = OutOfMemoryError, QuotaError  # for `except`
 
 
 class ObjectNotAvailable:
@@ -64,11 +67,49 @@ def _seconds(timeout_ms: int) -> float | None:
     return None if timeout_ms < 0 else timeout_ms / 1000
 
 
+_TOLD = "sealed", "deleted", "evicted", "overflow"  # what notifications are of
+
+
+class _Watch:
+    """The descriptor of notifications: readable when there may be one, also where that was taken in already."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._told: collections.deque[Event] = collections.deque()
+        self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._epoll = select.epoll()
+        self._epoll.register(client.fileno(), select.EPOLLIN)
+        self._epoll.register(self._bell, select.EPOLLIN)
+
+    def fileno(self) -> int:
+        return self._epoll.fileno()
+
+    def arm(self) -> None:
+        """Whatever came is taken in, as what is there when the client is armed makes its descriptor readable no more."""
+        self._client.arm()
+        while (told := self._client.next_event(0)) is not None:
+            if (event := _event(told)).kind in _TOLD:
+                self._told.append(event)
+        if self._told:
+            os.eventfd_write(self._bell, 1)
+        else:
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(self._bell)
+
+    def take(self) -> Event | None:
+        return self._told.popleft() if self._told else None
+
+    def close(self) -> None:
+        self._epoll.close()
+        os.close(self._bell)
+
+
 class PlasmaClient:
     def __init__(self, store_socket_name: str) -> None:
         self.store_socket_name = store_socket_name
         self._client = Client(store_socket_name)
         self._writers: dict[bytes, tuple[Writer, memoryview]] = {}
+        self._watch: _Watch | None = None
 
     # ---- write
 
@@ -84,8 +125,8 @@ class PlasmaClient:
         if object_id.binary() not in self._writers:
             raise NotFoundError("this client has not created it, or it is sealed")
         writer, buffer = self._writers.pop(object_id.binary())
-        buffer.release()
         try:
+            buffer.release()
             end(writer)
         except BufferError:
             self._writers[object_id.binary()] = writer, buffer
@@ -156,9 +197,16 @@ class PlasmaClient:
             with contextlib.suppress(NotFoundError, InUseError):
                 self._client.delete(each.binary())
 
+    def _holders(self, object_id: bytes) -> int:
+        """Which a listing does not tell."""
+        try:
+            return self._client.stat(object_id)["holders"]
+        except NotFoundError:
+            return 0
+
     def list(self) -> dict[ObjectID, dict[str, Any]]:
         return {ObjectID(info["id"]): {"data_size": info["size"], "metadata_size": info["meta_size"],
-                                       "ref_count": info["holders"], "create_time": int(info["created"]),
+                                       "ref_count": self._holders(info["id"]), "create_time": int(info["created"]),
                                        "construct_duration": 0,
                                        "state": "created" if info["state"] == "created" else "sealed"}
                 for info in self._client.list()}
@@ -173,19 +221,30 @@ class PlasmaClient:
         self._client.subscribe()
 
     def get_next_notification(self) -> tuple[ObjectID, int, int]:
-        """The id, the size of data and of metadata; of what is deleted or evicted both are -1."""
-        while True:
+        """The id, the size of data and of metadata; of what is deleted or evicted both are -1. nigh.OverflowError: some were
+        lost, as nobody took them: list tells what there is."""
+        event = self._next()
+        while event is None or event.kind not in _TOLD:
+            event = self._next()
+        if event.kind == "overflow":
+            raise _native.OverflowError(f"{event.size or 'some'} notifications were lost")
+        return (ObjectID(event.id), event.size, event.meta_size) if event.kind == "sealed" else (ObjectID(event.id), -1, -1)
+
+    def _next(self) -> Event | None:
+        event = None if self._watch is None else self._watch.take()
+        if event is None:
             told = self._client.next_event(None)
             event = None if told is None else _event(told)
-            if event is not None and event.kind == "sealed":
-                return ObjectID(event.id), event.size, event.meta_size
-            if event is not None and event.kind in ("deleted", "evicted"):
-                return ObjectID(event.id), -1, -1
+        if self._watch is not None:
+            self._watch.arm()
+        return event
 
     def fileno(self) -> int:
-        """Readable when a notification may have come."""
-        self._client.arm()
-        return self._client.fileno()
+        """Readable when a notification may have come; after subscribe."""
+        if self._watch is None:
+            self._watch = _Watch(self._client)
+        self._watch.arm()
+        return self._watch.fileno()
 
     def set_client_options(self, client_name: str, limit_output_memory: int) -> None:
         """The quota; a client is named when it is opened."""
@@ -193,6 +252,9 @@ class PlasmaClient:
 
     def disconnect(self) -> None:
         self._writers.clear()
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
         self._client.close()
 
 
@@ -219,15 +281,18 @@ def start_plasma_store(plasma_store_memory: int, use_valgrind: bool = False, use
     with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
         path = os.path.join(folder, "nigh.sock")
         ready, tell = os.pipe()
-        process = subprocess.Popen(
-            [os.environ.get("NIGHD", "nighd"), "--memory", str(plasma_store_memory), "--socket", path,
-             "--huge", "require" if use_hugepages else "auto", "--ready-fd", str(tell)], pass_fds=[tell])
-        os.close(tell)
-        try:
-            with os.fdopen(ready) as pipe:
+        with os.fdopen(ready) as pipe:
+            try:
+                process = subprocess.Popen(
+                    [os.environ.get("NIGHD", "nighd"), "--memory", str(plasma_store_memory), "--socket", path,
+                     "--huge", "require" if use_hugepages else "auto", "--ready-fd", str(tell)], pass_fds=[tell])
+            finally:
+                os.close(tell)
+            try:
                 if pipe.readline() != "ready\n":
                     raise RuntimeError(f"nighd ended with {process.wait()}")
-            yield path, process
-        finally:
-            process.terminate()
-            process.wait()
+                pipe.close()
+                yield path, process
+            finally:
+                process.terminate()
+                process.wait()
