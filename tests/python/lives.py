@@ -213,16 +213,40 @@ def test_who_waits_lets_others_run(client):
 
 
 @with_client()
-def test_close_lets_calls_end(client):
-    second = other(client)
-    got = []
-    thread = threading.Thread(target=lambda: got.append(bytes(second.get("late", 20))))
-    thread.start()
+def test_close_ends_what_waits(client):
+    """In other threads; and the session with it. A region goes on."""
+    sessions = client.stats()["sessions"]
+    second, taker = other(client), other(client)
+    region = second.create_region("r", 4096)
+    service = second.register("s")
+    second.subscribe()
+    events = taker.events()
+    ended = []
+
+    def wait(what):
+        try:
+            what()
+            ended.append("came")
+        except nigh.ClosedError as error:
+            ended.append(str(error))
+
+    calls = [lambda: second.get("never"), second.next_event, service.receive,
+             lambda: nigh.serve(service, lambda request: None), lambda: list(events)]
+    threads = [threading.Thread(target=wait, args=[what]) for what in calls]
+    for thread in threads:
+        thread.start()
     wait_for(lambda: client.stats()["waiting"] > 0)
     second.close()
-    client.put("late", b"now")
-    thread.join()
-    assert got == [b"now"]
+    taker.close()
+    for thread in threads:
+        thread.join(20)
+        assert not thread.is_alive()
+    assert len(ended) == len(calls) and ended.count("came") == 2, ended
+    assert all("closed" in said for said in ended if said != "came"), ended
+    assert service.closed
+    assert region.read(0, 8) == bytes(8)
+    region.close()
+    wait_for(lambda: client.stats()["sessions"] == sessions)
 
 
 class Alarm(Exception):
@@ -240,18 +264,23 @@ def test_signals_end_waits(client):
     held = region.lock(1)
     service = client.register("s")
     client.subscribe()
+    client.put("much", bytes(40 * MIB))
+    view = client.get("much", 0)
     before = signal.signal(signal.SIGALRM, alarm)
     try:
         for call in (lambda: client.get("never"), lambda: client.get_many(["never"]), lambda: region.lock(1),
                      lambda: region.barrier(1, 2), service.receive, lambda: client.call("s", b"x"),
-                     client.next_event):
+                     client.next_event, lambda: client.put("more", bytes(40 * MIB), timeout=None),
+                     lambda: client.create("more", 40 * MIB, timeout=None)):
             signal.setitimer(signal.ITIMER_REAL, 0.1)
             with raises(Alarm):
                 call()
     finally:
         signal.signal(signal.SIGALRM, before)
     held.close()
+    view.release()
     wait_for(lambda: client.stats()["waiting"] == 0)
+    assert not client.contains("more")
 
 
 @with_client()

@@ -52,11 +52,11 @@ void client_drop(struct client_object *object)
 
 PyObject *client_ended(struct client_object *object, nigh_status status)
 {
-    if (status != NIGH_OK) {
+    if (status != NIGH_OK && PyErr_Occurred() == NULL) {
         (void)errors_raise(status, object->client);
     }
     client_drop(object);
-    return status == NIGH_OK ? Py_NewRef(Py_None) : NULL;
+    return PyErr_Occurred() == NULL ? Py_NewRef(Py_None) : NULL;
 }
 
 /* ---- open, close ---------------------------------------------------------- */
@@ -168,18 +168,24 @@ static PyObject *client_unsubscribe(PyObject *self, PyObject *unused)
     return client_ended(object, status);
 }
 
-/* In slices, between which signals are looked after: NIGH_CANCELED: a handler raised. */
-static nigh_status wait_for_event(nigh_client *client, uint64_t timeout_us, nigh_event *event)
+/* In slices, between which it looks after signals, and whether the client was closed. Both are
+ * raised. */
+static nigh_status wait_for_event(struct client_object *object, uint64_t timeout_us,
+                                  nigh_event *event)
 {
     nigh_status status;
 
     do {
         uint64_t slice_us = timeout_us < EVENT_SLICE_US ? timeout_us : EVENT_SLICE_US;
 
-        WITHOUT_LOCK(status = nigh_next_event(client, slice_us, event));
+        WITHOUT_LOCK(status = nigh_next_event(object->client, slice_us, event));
         timeout_us -= timeout_us == NIGH_FOREVER ? 0 : slice_us;
         if (status == NIGH_TIMEOUT && PyErr_CheckSignals() != 0) {
             return NIGH_CANCELED;
+        }
+        if (status == NIGH_TIMEOUT && object->is_closed) {
+            (void)errors_say(NIGH_CLOSED, "the client is closed");
+            return NIGH_CLOSED;
         }
     } while (status == NIGH_TIMEOUT && timeout_us != 0);
     return status;
@@ -199,7 +205,7 @@ static PyObject *client_next_event(PyObject *self, PyObject *arguments)
         (client = client_use(object)) == NULL) {
         return NULL;
     }
-    status = wait_for_event(client, timeout_us, &event);
+    status = wait_for_event(object, timeout_us, &event);
     if (status == NIGH_OK) {
         told = Py_BuildValue("iy#KI", (int)event.kind, (const char *)event.id.bytes,
                              (Py_ssize_t)NIGH_ID_BYTES, (unsigned long long)event.data_size,

@@ -68,7 +68,7 @@ nigh_client *client_use(struct client_object *object);
 void client_keep(struct client_object *object);
 /* One less of both; it may be the last. Raises nothing. */
 void client_drop(struct client_object *object);
-/* A call has ended: drops it. None, or what the status is, raised. */
+/* A call has ended: drops it. None, or what the status is, raised, unless something is already. */
 PyObject *client_ended(struct client_object *object, nigh_status status);
 /* Whether this is a child of the process that opened it. */
 bool client_is_forked(const struct client_object *object);
@@ -115,7 +115,7 @@ struct pending_kind {
     size_t size; /* of the state */
     /* What it has come to, or NULL, raised; once, with a status that is not NIGH_PENDING. */
     PyObject *(*take)(struct client_object *client, void *state, nigh_status status);
-    /* What came of it and nobody took is let go. */
+    /* What came of it and nobody took is let go; also where it failed as it was begun. */
     void (*leave)(nigh_client *client, void *state);
     /* Of the state's own memory. */
     void (*clear)(void *state);
@@ -131,11 +131,13 @@ PyObject *pending_begun(struct pending_object *pending, nigh_status status);
 PyObject *pending_wait(struct pending_object *pending, nigh_status status, uint64_t timeout_us);
 
 /*
- * Waits for an op that was begun with that status, without the lock, and looks after signals
- * meanwhile. How it ended; it has ended in any case. A handler that raised: that is still raised
- * (PyErr_Occurred), and the op was cancelled, but may have come first.
+ * Waits for an op that was begun with that status, without the lock, and looks meanwhile after
+ * signals, and whether the client is closed. How it ended; it has ended in any case. A handler that
+ * raised, or a client that was closed: that is raised (PyErr_Occurred), and the op was cancelled,
+ * but may have come first. What was begun of a client that was closed before is waited for.
  */
-nigh_status pending_end(nigh_client *client, nigh_op *op, nigh_status begun, uint64_t timeout_us);
+nigh_status pending_end(struct client_object *client, nigh_op *op, nigh_status begun,
+                        uint64_t timeout_us);
 
 /* ---- handles: handle.c ---------------------------------------------------- */
 

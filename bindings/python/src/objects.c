@@ -60,6 +60,54 @@ static void end_making(struct making *making)
     }
 }
 
+/* Whether it may take longer than an answer of this node. */
+static bool waits(const nigh_create_options *options)
+{
+    return options->timeout_us != 0 || options->flags != 0;
+}
+
+/* What waits may be interrupted; what does not goes the shortest way. The time is the node's to
+ * see: some of it copies. */
+static nigh_status put_now(struct client_object *object, struct making *making,
+                           const Py_buffer *data)
+{
+    nigh_put_item item = {
+        .id = making->id,
+        .data = data->buf,
+        .data_size = (uint64_t)data->len,
+        .options = &making->options,
+    };
+    nigh_status status;
+    nigh_op op;
+
+    if (!waits(&making->options)) {
+        WITHOUT_LOCK(status = nigh_put(object->client, &making->id, data->buf, (uint64_t)data->len,
+                                       &making->options));
+        return status;
+    }
+    WITHOUT_LOCK(status = nigh_put_many_start(object->client, &item, 1, &op));
+    return pending_end(object, &op, status, NIGH_FOREVER);
+}
+
+static nigh_status create_now(struct client_object *object, struct making *making,
+                              nigh_writer *writer)
+{
+    nigh_status status;
+    nigh_op op;
+
+    if (!waits(&making->options)) {
+        WITHOUT_LOCK(status = nigh_create(object->client, &making->id, &making->options, writer));
+        return status;
+    }
+    WITHOUT_LOCK(status =
+                     nigh_create_start(object->client, &making->id, &making->options, writer, &op));
+    status = pending_end(object, &op, status, NIGH_FOREVER);
+    if (status == NIGH_OK && PyErr_Occurred() != NULL) {
+        WITHOUT_LOCK((void)nigh_abort(object->client, writer)); /* it came first */
+    }
+    return status;
+}
+
 static PyObject *put_it(struct client_object *object, struct making *making, const Py_buffer *data)
 {
     nigh_client *client;
@@ -73,8 +121,7 @@ static PyObject *put_it(struct client_object *object, struct making *making, con
         end_making(making);
         return NULL;
     }
-    WITHOUT_LOCK(
-        status = nigh_put(client, &making->id, data->buf, (uint64_t)data->len, &making->options));
+    status = put_now(object, making, data);
     end_making(making);
     return client_ended(object, status);
 }
@@ -121,11 +168,11 @@ PyObject *objects_create(PyObject *self, PyObject *arguments, PyObject *names)
         end_making(&making);
         return NULL;
     }
-    WITHOUT_LOCK(status = nigh_create(client, &making.id, &making.options, &writer));
+    status = create_now(object, &making, &writer);
     end_making(&making);
-    if (status == NIGH_OK) {
+    if (status == NIGH_OK && PyErr_Occurred() == NULL) {
         made = writer_new(object, &writer);
-    } else {
+    } else if (PyErr_Occurred() == NULL) {
         (void)errors_raise(status, client);
     }
     client_drop(object);
@@ -358,14 +405,19 @@ static PyObject *do_with_id(PyObject *self, PyObject *from, one_id *what)
 }
 
 /* What others hold goes when they let go of it. */
-static nigh_status delete_one(nigh_client *client, const nigh_id *id)
-{
-    return nigh_delete(client, id, 1, NULL);
-}
-
 PyObject *objects_delete(PyObject *self, PyObject *from)
 {
-    return do_with_id(self, from, delete_one);
+    struct client_object *object = (struct client_object *)self;
+    nigh_client *client;
+    nigh_status status;
+    nigh_op op;
+    nigh_id id;
+
+    if (!convert_id(from, &id) || (client = client_use(object)) == NULL) {
+        return NULL;
+    }
+    WITHOUT_LOCK(status = nigh_delete_start(client, &id, 1, NULL, &op));
+    return client_ended(object, pending_end(object, &op, status, NIGH_FOREVER));
 }
 
 PyObject *objects_pin(PyObject *self, PyObject *from)
@@ -406,12 +458,13 @@ PyObject *objects_evict(PyObject *self, PyObject *from)
     nigh_client *client;
     nigh_status status;
     PyObject *done;
+    nigh_op op;
 
     if (!convert_number(from, &size) || (client = client_use(object)) == NULL) {
         return NULL;
     }
-    WITHOUT_LOCK(status = nigh_evict(client, size, &freed));
-    done = client_ended(object, status);
+    WITHOUT_LOCK(status = nigh_evict_start(client, size, &freed, &op));
+    done = client_ended(object, pending_end(object, &op, status, NIGH_FOREVER));
     if (done == NULL) {
         return NULL;
     }
@@ -455,13 +508,14 @@ PyObject *objects_stat(PyObject *self, PyObject *from)
     nigh_client *client;
     nigh_status status;
     PyObject *done;
+    nigh_op op;
     nigh_id id;
 
     if (!convert_id(from, &id) || (client = client_use(object)) == NULL) {
         return NULL;
     }
-    WITHOUT_LOCK(status = nigh_stat(client, &id, &info));
-    done = client_ended(object, status);
+    WITHOUT_LOCK(status = nigh_stat_start(client, &id, &info, &op));
+    done = client_ended(object, pending_end(object, &op, status, NIGH_FOREVER));
     if (done == NULL) {
         return NULL;
     }

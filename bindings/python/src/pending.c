@@ -106,15 +106,23 @@ static PyObject *take(struct pending_object *pending, nigh_status status, bool i
     return result;
 }
 
+/* False: raised, and the reference is gone. What failed may have come in part, as a get of several
+ * has the views of those that were here. */
+static bool is_begun(struct pending_object *pending, nigh_status status)
+{
+    if (status == NIGH_OK || status == NIGH_PENDING) {
+        pending->is_begun = true;
+        return true;
+    }
+    (void)errors_raise(status, pending->client->client);
+    pending->kind->leave(pending->client->client, pending->state);
+    Py_DECREF((PyObject *)pending);
+    return false;
+}
+
 PyObject *pending_begun(struct pending_object *pending, nigh_status status)
 {
-    if (status != NIGH_OK && status != NIGH_PENDING) {
-        (void)errors_raise(status, pending->client->client);
-        Py_DECREF((PyObject *)pending);
-        return NULL;
-    }
-    pending->is_begun = true;
-    return (PyObject *)pending;
+    return is_begun(pending, status) ? (PyObject *)pending : NULL;
 }
 
 static uint64_t now_us(void)
@@ -125,8 +133,28 @@ static uint64_t now_us(void)
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-nigh_status pending_end(nigh_client *client, nigh_op *op, nigh_status begun, uint64_t timeout_us)
+/* Whether somebody wants a wait to end: raised. */
+static bool is_unwanted(const struct client_object *client, bool was_closed)
 {
+    if (PyErr_CheckSignals() == 0 && client->is_closed && !was_closed) {
+        (void)errors_say(NIGH_CLOSED, "the client is closed");
+    }
+    return PyErr_Occurred() != NULL;
+}
+
+/* Whether a node that stands still does not see that the time is up. */
+static bool is_overdue(uint64_t begin_us, uint64_t timeout_us)
+{
+    uint64_t waited_us = now_us() - begin_us;
+
+    return timeout_us != NIGH_FOREVER && waited_us > timeout_us &&
+           waited_us - timeout_us > GRACE_US;
+}
+
+nigh_status pending_end(struct client_object *client, nigh_op *op, nigh_status begun,
+                        uint64_t timeout_us)
+{
+    bool was_closed = client->is_closed; /* a region of it goes on */
     uint64_t begin_us = now_us();
     nigh_status status;
 
@@ -134,26 +162,23 @@ nigh_status pending_end(nigh_client *client, nigh_op *op, nigh_status begun, uin
         return begun;
     }
     while ((status = nigh_op_status(op)) == NIGH_PENDING) {
-        /* A node that stands still does not see that the time is up. */
-        if (PyErr_CheckSignals() != 0 ||
-            (timeout_us != NIGH_FOREVER && now_us() - begin_us > timeout_us &&
-             now_us() - begin_us - timeout_us > GRACE_US)) {
-            WITHOUT_LOCK(status = nigh_cancel(client, op));
+        if (is_unwanted(client, was_closed) || is_overdue(begin_us, timeout_us)) {
+            WITHOUT_LOCK(status = nigh_cancel(client->client, op));
             return status == NIGH_CANCELED && PyErr_Occurred() == NULL ? NIGH_TIMEOUT : status;
         }
-        WITHOUT_LOCK((void)nigh_wait(client, op, SIGNALS_US));
+        WITHOUT_LOCK((void)nigh_wait(client->client, op, SIGNALS_US));
     }
-    return tell(client, op, status);
+    return tell(client->client, op, status);
 }
 
 PyObject *pending_wait(struct pending_object *pending, nigh_status status, uint64_t timeout_us)
 {
     PyObject *result = NULL;
 
-    if (pending_begun(pending, status) == NULL) {
+    if (!is_begun(pending, status)) {
         return NULL;
     }
-    status = pending_end(pending->client->client, &pending->op, status, timeout_us);
+    status = pending_end(pending->client, &pending->op, status, timeout_us);
     if (PyErr_Occurred() == NULL) {
         result = take(pending, status, true);
     }

@@ -399,7 +399,9 @@ static nigh_status receive(struct handle_object *handle, nigh_request *request, 
         if (status == NIGH_TIMEOUT && PyErr_CheckSignals() != 0) {
             return NIGH_CANCELED;
         }
-        if (status == NIGH_TIMEOUT && handle->is_closed) {
+        if (status == NIGH_TIMEOUT && (handle->is_closed || handle->client->is_closed)) {
+            handle->is_closed = true; /* with its client */
+            (void)errors_say(NIGH_CLOSED, "it is closed");
             return NIGH_CLOSED;
         }
     } while (status == NIGH_TIMEOUT && timeout_us != 0);

@@ -106,19 +106,15 @@ static PyObject *writer_seal(PyObject *self, PyObject *unused)
     struct writer_object *writer = (struct writer_object *)self;
     struct client_object *client;
     nigh_status status;
+    nigh_op op;
 
     (void)unused;
     if (!is_open(writer) || !is_unused(writer)) {
         return NULL;
     }
     client = take(writer); /* whoever comes meanwhile finds it used up */
-    Py_BEGIN_ALLOW_THREADS status = nigh_seal(client->client, &writer->writer);
-    Py_END_ALLOW_THREADS if (status != NIGH_OK)
-    {
-        (void)errors_raise(status, client->client);
-    }
-    client_drop(client);
-    return status == NIGH_OK ? Py_NewRef(Py_None) : NULL;
+    WITHOUT_LOCK(status = nigh_seal_start(client->client, &writer->writer, &op));
+    return client_ended(client, pending_end(client, &op, status, NIGH_FOREVER));
 }
 
 /* Copies without the lock, which a memoryview does not. */
