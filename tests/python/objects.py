@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects in Python: put, get, views and writers as buffers, what is refused, listings, events."""
 import os
+import pathlib
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
@@ -220,8 +221,20 @@ def test_arguments_are_looked_at(client):
     for wrong in ("a name", bytes(20)):
         with raises(TypeError, "sequence"):
             client.get_many(wrong, 0)
-    with raises(ValueError, "1024"):
-        client.get_many(["x"] * 1025, 0)
+    for replicas in (-1, 1 << 32, (1 << 32) + 1):
+        with raises(OverflowError):
+            client.put("x", b"", replicas=replicas)
+        with raises(OverflowError):
+            client.create("x", 1, replicas=replicas)
+        with raises(OverflowError):
+            client.put_many([("x", b"")], replicas=replicas)
+        with raises(OverflowError):
+            client.replicate("x", replicas)
+        with raises(OverflowError):
+            client.subscribe(replicas)
+        with raises(OverflowError):
+            other(client, spin_us=replicas)
+    assert not client.contains("x")
 
 
 @with_client()
@@ -240,8 +253,8 @@ def test_puts_of_many(client):
     for wrong in ([b"x"], [("x",)], [("x", "text")], ["xy"], 7):
         with raises(TypeError):
             client.put_many(wrong)
-    with raises(ValueError, "1024"):
-        client.put_many([("x", b"")] * 1025)
+    client.put_many([(f"m{number}", b"x") for number in range(3000)])
+    assert all(bytes(view) == b"x" for view in client.get_many([f"m{number}" for number in range(3000)], 0))
     array = bytearray(8 * MIB)
     pending = client.put_many([("goes on", array)], start=True)
     with raises(BufferError):
@@ -351,6 +364,56 @@ def test_what_has_no_name_in_utf_8_is_listed(client):
     client.put("n\u00e4me \U0001f600", b"x")
     info, = client.list()
     assert info["name"] == "n\u00e4me \U0001f600"
+
+
+@with_client()
+def test_names_of_any_bytes_are_listed_and_asked_for(client):
+    """Also those that are no UTF-8, which Python has as it has names of files; and a listing of them ends."""
+    names = [bytes([0xff, 0x30 + number // 10, 0x30 + number % 10]).decode("utf-8", "surrogateescape") for number in range(70)]
+    client.put(names[0], b"x")
+    info, = client.list()
+    assert info["name"] == names[0] and bytes(client.get(info["name"], 0)) == b"x"
+    client.put_many([(names[1], b"y")])
+    assert client.stat(names[1])["name"] == names[1]
+    for name in names:
+        client.create_region(name, 4096).close()
+    assert [info["name"] for info in client.regions()] == names
+    client.open_region(names[7]).free()
+    client.register(names[2]).close()
+    for wrong in ("a\0b", "n" * 256):
+        for call in (client.register, client.call, client.multicast, client.open_region, client.open_space):
+            with raises(nigh.InvalidError, "255"):
+                call(wrong)
+    with raises(nigh.InvalidError, "255"):
+        client.create_region("a\0b", 4096)
+    with raises(UnicodeEncodeError):
+        client.register("\ud800")
+
+
+@with_client()
+def test_a_listing_that_is_in_part_is_told(client):
+    """What some nodes did not tell is said when all is told that there is."""
+    class Half(nigh.Client):
+        def regions_some(self, after):
+            error = nigh.PeerLostError("in part")
+            error.found = ([{"name": "a"}], True) if after is None else ([{"name": "b"}], False)
+            raise error
+
+    found = []
+    with raises(nigh.PeerLostError, "in part"):
+        for info in Half(client.node.path).regions():
+            found.append(info["name"])
+    assert found == ["a", "b"]
+
+
+@with_client()
+def test_sockets_are_paths(client):
+    with nigh.Client(pathlib.Path(client.node.path)) as second:
+        assert not second.contains("x")
+    with nigh.Client(os.fsencode(client.node.path)) as second:
+        assert not second.contains("x")
+    with raises(TypeError):
+        nigh.Client(7)
 
 
 if __name__ == "__main__":

@@ -179,9 +179,19 @@ def test_regions_are_changed_and_looked_at(client):
     region.resize(3 * 4096)
     info = region.stat()
     assert info["users"] == {4711: 3} and info["other_access"] == 0 and info["ranks"] == [0, 0, 0]
-    for whose in ("nobody", -1, 1.5):
+    for whose in ("nobody", 1.5):
         with raises(ValueError):
             region.grant(whose, nigh.READ)
+    for wrong in (-1, 1 << 32, (1 << 32) + 1):
+        for call in (lambda: region.grant(wrong, nigh.READ), lambda: region.grant(4711, wrong),
+                     lambda: region.grant(4711, 0, wrong), lambda: region.resize(3 * 4096, wrong),
+                     lambda: region.move(wrong, 0), lambda: region.move(0, wrong), lambda: region.barrier(1, wrong),
+                     lambda: client.open_region("r", wrong), lambda: client.create_region("w", 4096, where=wrong),
+                     lambda: client.create_region("w", 4096, group_access=wrong), lambda: client.alloc_bulk(4096, wrong),
+                     lambda: client.multicast("s", fan=wrong), lambda: client.open_space("s", wrong),
+                     lambda: client.create_space("s", 1 << 20, block_size=wrong)):
+            with raises(OverflowError):
+                call()
     with raises(nigh.ExistsError):
         region.move(0, 0)
     with raises(nigh.ExistsError):

@@ -123,7 +123,8 @@ class Client(_native.Client):
                     self.unsubscribe()
 
     def regions(self) -> Iterator[dict[str, Any]]:
-        """What each region of the cluster is like that this user has any right to, by name."""
+        """What each region of the cluster is like that this user has any right to, by name. PeerLostError at the end: some
+        nodes did not tell of theirs."""
         return _all(self.regions_some)
 
     def spaces(self) -> Iterator[dict[str, Any]]:
@@ -132,12 +133,21 @@ class Client(_native.Client):
 
 
 def _all(some: Callable[[str | None], tuple[list[dict[str, Any]], bool]]) -> Iterator[dict[str, Any]]:
-    after, more = None, True
+    """Of nodes that told; then PeerLostError where some did not."""
+    after: str | None = None
+    lost: Error | None = None
+    more = True
     while more:
-        found, more = some(after)
+        try:
+            found, more = some(after)
+        except _native.PeerLostError as error:
+            lost = error
+            found, more = getattr(error, "found", ([], False))
         yield from found
         more = more and bool(found)
         after = found[-1]["name"] if found else None
+    if lost is not None:
+        raise lost
 
 
 def serve(service: Service, answer: Callable[[Request], bytes | None]) -> None:

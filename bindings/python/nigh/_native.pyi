@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+from os import PathLike
 from types import TracebackType
 from typing import Any, Sequence
 
@@ -23,6 +24,8 @@ class Error(Exception):
     status: int
     name: str
     answered: bool
+    statuses: list[int]  # of each, where it is of many (get_many, put_many)
+    found: tuple[list[dict[str, Any]], bool]  # the rest of a listing that some nodes are missing from (regions_some)
 
 class InvalidError(Error, ValueError): ...
 class NotFoundError(Error, KeyError): ...
@@ -172,8 +175,8 @@ class Service(_Handle):
     def receive_start(self, timeout: float | None = None) -> Pending: ...
 
 class Client:
-    def __init__(self, socket: str | None = None, pool: str | None = None, name: str | None = None, quota: int = 0,
-                 timeout: float | None = 5, prefault: int = 0, read_only: bool = False, spin_us: int = 0,
+    def __init__(self, socket: str | bytes | PathLike[str] | None = None, pool: str | None = None, name: str | None = None,
+                 quota: int = 0, timeout: float | None = 5, prefault: int = 0, read_only: bool = False, spin_us: int = 0,
                  low_priority: bool = False) -> None: ...
     @property
     def closed(self) -> bool: ...

@@ -24,7 +24,7 @@ PyObject *bulk_alloc(PyObject *self, PyObject *arguments, PyObject *names)
 {
     static char *keywords[] = {"size", "access", NULL};
     struct client_object *object = (struct client_object *)self;
-    unsigned int access = NIGH_BULK_READ | NIGH_BULK_WRITE;
+    uint32_t access = NIGH_BULK_READ | NIGH_BULK_WRITE;
     struct bulk_object *made = NULL;
     nigh_bulk *bulk = NULL;
     void *memory = NULL;
@@ -32,8 +32,8 @@ PyObject *bulk_alloc(PyObject *self, PyObject *arguments, PyObject *names)
     nigh_status status;
     uint64_t size;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|I", keywords, convert_number, &size,
-                                     &access) ||
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|O&", keywords, convert_number, &size,
+                                     convert_u32, &access) ||
         (client = client_use(object)) == NULL) {
         return NULL;
     }
@@ -142,10 +142,10 @@ static PyObject *move(PyObject *self, PyObject *arguments, PyObject *names,
     uint64_t size = 0;
     int start = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "IO!|O&O&Op", keywords, &wanted.number,
-                                     native_state()->bulk_type, &local, convert_number,
-                                     &wanted.offset, convert_number, &wanted.local_offset, &from,
-                                     &start) ||
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&O!|O&O&Op", keywords, convert_u32,
+                                     &wanted.number, native_state()->bulk_type, &local,
+                                     convert_number, &wanted.offset, convert_number,
+                                     &wanted.local_offset, &from, &start) ||
         (from != Py_None && !convert_number(from, &size)) ||
         (service = service_of_request(self, wanted.number, &wanted)) == NULL) {
         return NULL;

@@ -87,13 +87,14 @@ static int client_init(PyObject *self, PyObject *arguments, PyObject *names)
                                "prefault", "read_only", "spin_us", "low_priority", NULL};
     struct client_object *object = (struct client_object *)self;
     nigh_client_options options = {.struct_size = sizeof options, .timeout_us = OPEN_US};
-    int read_only = 0, low_priority = 0;
+    PyObject *socket = Py_None, *path = NULL;
+    int read_only = 0, low_priority = 0, failed;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|zzzO&O&O&pIp", keywords,
-                                     &options.socket_path, &options.pool, &options.name,
-                                     convert_number, &options.quota_bytes, convert_timeout,
-                                     &options.timeout_us, convert_number, &options.prefault_bytes,
-                                     &read_only, &options.spin_us, &low_priority)) {
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|OzzO&O&O&pO&p", keywords, &socket,
+                                     &options.pool, &options.name, convert_number,
+                                     &options.quota_bytes, convert_timeout, &options.timeout_us,
+                                     convert_number, &options.prefault_bytes, &read_only,
+                                     convert_u32, &options.spin_us, &low_priority)) {
         return -1;
     }
     if (object->client != NULL || object->is_closed) {
@@ -105,7 +106,13 @@ static int client_init(PyObject *self, PyObject *arguments, PyObject *names)
     }
     options.flags =
         (read_only ? NIGH_OPEN_READ_ONLY : 0) | (low_priority ? NIGH_OPEN_LOW_PRIORITY : 0);
-    return open_it(object, &options);
+    if (socket != Py_None && !PyUnicode_FSConverter(socket, &path)) {
+        return -1;
+    }
+    options.socket_path = path == NULL ? NULL : PyBytes_AsString(path);
+    failed = open_it(object, &options);
+    Py_XDECREF(path);
+    return failed;
 }
 
 static PyObject *client_close(PyObject *self, PyObject *unused)
@@ -143,11 +150,12 @@ static PyObject *client_get_closed(PyObject *self, void *closure)
 static PyObject *client_subscribe(PyObject *self, PyObject *arguments)
 {
     struct client_object *object = (struct client_object *)self;
-    unsigned int flags = 0;
     nigh_client *client;
     nigh_status status;
+    uint32_t flags = 0;
 
-    if (!PyArg_ParseTuple(arguments, "|I", &flags) || (client = client_use(object)) == NULL) {
+    if (!PyArg_ParseTuple(arguments, "|O&", convert_u32, &flags) ||
+        (client = client_use(object)) == NULL) {
         return NULL;
     }
     WITHOUT_LOCK(status = nigh_subscribe(client, flags));

@@ -4,20 +4,46 @@
 
 #include <string.h>
 
-static int convert_name(PyObject *from, nigh_id *id)
-{
-    Py_ssize_t size;
-    const char *name = PyUnicode_AsUTF8AndSize(from, &size);
-    nigh_status status;
+#define BAD_NAME "a name has 1 to 255 bytes, none of them zero"
 
-    if (name == NULL) {
+int convert_name(PyObject *from, void *into)
+{
+    struct native_name *name = into;
+    PyObject *bytes;
+    Py_ssize_t size;
+
+    if (!PyUnicode_Check(from)) {
+        PyErr_SetString(PyExc_TypeError, "a name is text (str)");
         return 0;
     }
-    status = (size_t)size != strlen(name) ? NIGH_INVALID : nigh_id_from_name(name, id);
-    if (status != NIGH_OK) {
-        (void)errors_say(status, "a name has 1 to 255 bytes, none of them zero");
+    bytes = PyUnicode_AsEncodedString(from, "utf-8", "surrogateescape");
+    if (bytes == NULL) {
+        return 0;
     }
-    return status == NIGH_OK;
+    size = PyBytes_Size(bytes);
+    name->is_there =
+        (size_t)size < sizeof name->text && (size_t)size == strlen(PyBytes_AsString(bytes));
+    if (name->is_there) {
+        memcpy(name->text, PyBytes_AsString(bytes), (size_t)size + 1);
+    } else {
+        (void)errors_say(NIGH_INVALID, BAD_NAME);
+    }
+    Py_DECREF(bytes);
+    return name->is_there;
+}
+
+int convert_name_or_none(PyObject *from, void *name)
+{
+    if (from == Py_None) {
+        ((struct native_name *)name)->is_there = false;
+        return 1;
+    }
+    return convert_name(from, name);
+}
+
+const char *convert_name_text(const struct native_name *name)
+{
+    return name->is_there ? name->text : NULL;
 }
 
 int convert_id(PyObject *from, void *id)
@@ -25,7 +51,16 @@ int convert_id(PyObject *from, void *id)
     nigh_id *into = id;
 
     if (PyUnicode_Check(from)) {
-        return convert_name(from, into);
+        struct native_name name;
+
+        if (convert_name(from, &name) == 0) {
+            return 0;
+        }
+        if (nigh_id_from_name(name.text, into) != NIGH_OK) {
+            (void)errors_say(NIGH_INVALID, BAD_NAME);
+            return 0;
+        }
+        return 1;
     }
     if (PyBytes_Check(from) && PyBytes_Size(from) == NIGH_ID_BYTES) {
         memcpy(into->bytes, PyBytes_AsString(from), NIGH_ID_BYTES);
@@ -57,6 +92,21 @@ int convert_number(PyObject *from, void *number)
     return 1;
 }
 
+int convert_u32(PyObject *from, void *number)
+{
+    uint64_t value;
+
+    if (convert_number(from, &value) == 0) {
+        return 0;
+    }
+    if (value > UINT32_MAX) {
+        PyErr_SetString(PyExc_OverflowError, "the number has more than 32 bits");
+        return 0;
+    }
+    *(uint32_t *)number = (uint32_t)value;
+    return 1;
+}
+
 int convert_timeout(PyObject *from, void *timeout_us)
 {
     double seconds;
@@ -82,6 +132,11 @@ int convert_timeout(PyObject *from, void *timeout_us)
 PyObject *convert_text(const char *text)
 {
     return PyUnicode_DecodeUTF8(text, (Py_ssize_t)strlen(text), "backslashreplace");
+}
+
+PyObject *convert_from_name(const char *name)
+{
+    return PyUnicode_DecodeUTF8(name, (Py_ssize_t)strlen(name), "surrogateescape");
 }
 
 PyObject *convert_number_from(uint64_t number)

@@ -15,7 +15,7 @@ static const char *const reductions[] = {
 
 struct multicasting {
     nigh_multicast_spec spec;
-    PyObject *service; /* the name */
+    struct native_name service;
     Py_buffer request;
     uint32_t *ranks;
     char value[NIGH_MULTICAST_BYTES];
@@ -108,7 +108,6 @@ static void clear_multicast(void *state)
     if (multicast->request.obj != NULL) {
         PyBuffer_Release(&multicast->request);
     }
-    Py_XDECREF(multicast->service);
     PyMem_Free(multicast->ranks);
 }
 
@@ -164,16 +163,13 @@ static bool parse_reduction(const char *text, uint32_t *reduce)
     return false;
 }
 
-/* The state takes the references that it has to keep. False: raised. */
-static bool set_up(struct multicasting *multicast, PyObject *service, PyObject *ranks,
-                   const char *reduce, uint64_t size)
+/* False: raised. */
+static bool set_up(struct multicasting *multicast, PyObject *ranks, const char *reduce,
+                   uint64_t size)
 {
     nigh_multicast_spec *spec = &multicast->spec;
 
-    multicast->service = Py_NewRef(service);
-    spec->service = PyUnicode_AsUTF8AndSize(service, NULL);
-    if (spec->service == NULL || !parse_reduction(reduce, &spec->reduce) ||
-        !parse_ranks(ranks, multicast)) {
+    if (!parse_reduction(reduce, &spec->reduce) || !parse_ranks(ranks, multicast)) {
         return false;
     }
     if (size > NIGH_MULTICAST_BYTES) {
@@ -195,20 +191,21 @@ PyObject *multicast_call(PyObject *self, PyObject *arguments, PyObject *names)
                                "version", "fan",     "timeout", "start",  NULL};
     struct client_object *object = (struct client_object *)self;
     uint64_t size = 8, version = 0, timeout_us = NIGH_FOREVER;
-    PyObject *service, *ranks = Py_None;
+    struct native_name service;
+    PyObject *ranks = Py_None;
     struct multicasting *multicast;
     struct pending_object *pending;
     const char *reduce = "concat";
     Py_buffer request = {0};
     nigh_client *client;
-    unsigned int fan = 0;
     nigh_status status;
+    uint32_t fan = 0;
     int start = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "U|y*$OsO&O&IO&p", keywords, &service,
-                                     &request, &ranks, &reduce, convert_number, &size,
-                                     convert_number, &version, &fan, convert_timeout, &timeout_us,
-                                     &start)) {
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|y*$OsO&O&O&O&p", keywords, convert_name,
+                                     &service, &request, &ranks, &reduce, convert_number, &size,
+                                     convert_number, &version, convert_u32, &fan, convert_timeout,
+                                     &timeout_us, &start)) {
         return NULL;
     }
     client = client_use(object);
@@ -224,9 +221,14 @@ PyObject *multicast_call(PyObject *self, PyObject *arguments, PyObject *names)
     }
     multicast = pending_state(pending);
     multicast->request = request;
+    multicast->service = service;
     multicast->spec = (nigh_multicast_spec){
-        .struct_size = sizeof multicast->spec, .version = version, .fan = fan};
-    if (!set_up(multicast, service, ranks, reduce, size)) {
+        .struct_size = sizeof multicast->spec,
+        .service = multicast->service.text,
+        .version = version,
+        .fan = fan,
+    };
+    if (!set_up(multicast, ranks, reduce, size)) {
         Py_DECREF((PyObject *)pending);
         return NULL;
     }

@@ -207,14 +207,29 @@ PyObject *multicast_call(PyObject *self, PyObject *arguments, PyObject *names);
 
 /* ---- ids, numbers and times: convert.c ------------------------------------ */
 
+/* A name as libnigh takes it: of bytes, which text has for those that are no UTF-8 as Python's
+ * names of files do (surrogateescape), so that what is listed may be asked for. */
+struct native_name {
+    bool is_there; /* false: it was None, or nothing */
+    char text[256];
+};
+
+/* What libnigh is given. */
+const char *convert_name_text(const struct native_name *name);
+
 /* For PyArg_Parse's O&: 1, or 0, raised. */
 int convert_id(PyObject *from, void *id);              /* nigh_id: `bytes` of 20, or a name */
+int convert_name(PyObject *from, void *name);          /* struct native_name */
+int convert_name_or_none(PyObject *from, void *name);  /* the same, or None */
 int convert_number(PyObject *from, void *number);      /* uint64_t */
+int convert_u32(PyObject *from, void *number);         /* uint32_t */
 int convert_timeout(PyObject *from, void *timeout_us); /* uint64_t: seconds, None for ever */
 
 PyObject *convert_from_id(const nigh_id *id);
 /* Text that somebody else wrote. */
 PyObject *convert_text(const char *text);
+/* A name that may be asked for. */
+PyObject *convert_from_name(const char *name);
 /* Puts a value into a dictionary, and takes the reference; false: raised, also where value is NULL
  * for that reason. */
 bool convert_put(PyObject *dictionary, const char *name, PyObject *value);

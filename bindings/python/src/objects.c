@@ -2,19 +2,19 @@
 /* See native.h: what a client does with objects. */
 #include "native.h"
 
-#define MANY   1024 /* ids of one get */
-#define LISTED 64   /* objects of one question */
+#define LISTED 64 /* objects of one question */
 
 /* ---- write ---------------------------------------------------------------- */
 
 /* What create and put are given besides. */
 struct making {
     PyObject *id_from;
+    struct native_name name; /* where the id is one */
     nigh_id id;
     nigh_create_options options;
     PyObject *meta_from;
     Py_buffer meta;
-    unsigned int replicas;
+    uint32_t replicas;
     int exclusive, no_evict;
 };
 
@@ -23,17 +23,15 @@ static bool begin_making(struct making *making)
 {
     nigh_create_options *options = &making->options;
 
-    if (!convert_id(making->id_from, &making->id)) {
+    if (!convert_id(making->id_from, &making->id) ||
+        (PyUnicode_Check(making->id_from) && !convert_name(making->id_from, &making->name))) {
         return false;
     }
     if (making->replicas > NIGH_REPLICAS_MOST) {
         PyErr_Format(PyExc_ValueError, "at most %d replicas", NIGH_REPLICAS_MOST);
         return false;
     }
-    if (PyUnicode_Check(making->id_from)) {
-        options->name =
-            PyUnicode_AsUTF8AndSize(making->id_from, NULL); /* the caller's argument's */
-    }
+    options->name = convert_name_text(&making->name);
     options->flags = (making->exclusive ? NIGH_CREATE_EXCLUSIVE : 0) |
                      (making->no_evict ? NIGH_CREATE_NO_EVICT : 0) |
                      NIGH_CREATE_REPLICAS(making->replicas);
@@ -134,9 +132,9 @@ PyObject *objects_put(PyObject *self, PyObject *arguments, PyObject *names)
     Py_buffer data = {0};
     PyObject *done;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "Oy*|O$O&pIp", keywords, &making.id_from,
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "Oy*|O$O&pO&p", keywords, &making.id_from,
                                      &data, &making.meta_from, convert_timeout,
-                                     &making.options.timeout_us, &making.exclusive,
+                                     &making.options.timeout_us, &making.exclusive, convert_u32,
                                      &making.replicas, &making.no_evict)) {
         return NULL;
     }
@@ -156,10 +154,10 @@ PyObject *objects_create(PyObject *self, PyObject *arguments, PyObject *names)
     nigh_status status;
     nigh_writer writer;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "OO&|O$O&pIp", keywords, &making.id_from,
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "OO&|O$O&pO&p", keywords, &making.id_from,
                                      convert_number, &making.options.data_size, &making.meta_from,
                                      convert_timeout, &making.options.timeout_us, &making.exclusive,
-                                     &making.replicas, &making.no_evict) ||
+                                     convert_u32, &making.replicas, &making.no_evict) ||
         !begin_making(&making)) {
         return NULL;
     }
@@ -263,10 +261,6 @@ static bool ids_of(PyObject *sequence, struct getting *getting)
     }
     if (PyUnicode_Check(sequence) || PyBytes_Check(sequence)) {
         PyErr_SetString(PyExc_TypeError, "a sequence of ids is wanted, and not one id");
-        return false;
-    }
-    if (count > MANY) {
-        PyErr_Format(PyExc_ValueError, "at most %d ids at once", MANY);
         return false;
     }
     getting->ids = PyMem_Calloc((size_t)count + 1, sizeof *getting->ids);
@@ -488,7 +482,7 @@ static PyObject *info_of(const nigh_object_info *info)
     PyObject *made = PyDict_New();
 
     if (made == NULL || !convert_put(made, "id", convert_from_id(&info->id)) ||
-        !convert_put(made, "name", convert_text(info->name)) ||
+        !convert_put(made, "name", convert_from_name(info->name)) ||
         !convert_put(made, "state", convert_text(state_of(info->state))) ||
         !convert_put(made, "size", convert_number_from(info->data_size)) ||
         !convert_put(made, "meta_size", convert_number_from(info->meta_size)) ||
@@ -576,15 +570,15 @@ PyObject *objects_replicate(PyObject *self, PyObject *arguments, PyObject *names
     static char *keywords[] = {"id", "copies", "timeout", NULL};
     struct client_object *object = (struct client_object *)self;
     uint64_t timeout_us = NATIVE_TIMEOUT_US;
-    unsigned int copies;
+    uint32_t copies;
     nigh_client *client;
     nigh_status status;
     uint32_t made = 0;
     PyObject *done;
     nigh_id id;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&I|O&", keywords, convert_id, &id, &copies,
-                                     convert_timeout, &timeout_us) ||
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&O&|O&", keywords, convert_id, &id,
+                                     convert_u32, &copies, convert_timeout, &timeout_us) ||
         (client = client_use(object)) == NULL) {
         return NULL;
     }

@@ -2,10 +2,8 @@
 /* See native.h: puts of many objects with one question, which may go on. */
 #include "native.h"
 
-#define MANY 1024 /* objects of one put */
-
 struct put_one {
-    PyObject *id; /* whose name it may be */
+    struct native_name name; /* where the id is one */
     Py_buffer data, meta;
     nigh_create_options options;
 };
@@ -68,7 +66,6 @@ static void clear_puts(void *state)
         if (one->meta.obj != NULL) {
             PyBuffer_Release(&one->meta);
         }
-        Py_XDECREF(one->id);
     }
     PyMem_Free(putting->ones);
     PyMem_Free(putting->items);
@@ -92,6 +89,7 @@ static bool put_one(PyObject *from, struct put_one *one, nigh_put_item *item,
         return false;
     }
     if (!PyArg_ParseTuple(from, "OO|O", &id, &data, &meta) || !convert_id(id, &item->id) ||
+        (PyUnicode_Check(id) && !convert_name(id, &one->name)) ||
         PyObject_GetBuffer(data, &one->data, PyBUF_SIMPLE) != 0 ||
         (meta != Py_None && PyObject_GetBuffer(meta, &one->meta, PyBUF_SIMPLE) != 0)) {
         return false;
@@ -100,9 +98,8 @@ static bool put_one(PyObject *from, struct put_one *one, nigh_put_item *item,
         PyErr_SetString(PyExc_ValueError, "at most 65536 bytes of metadata");
         return false;
     }
-    one->id = Py_NewRef(id);
     one->options = *options;
-    one->options.name = PyUnicode_Check(id) ? PyUnicode_AsUTF8AndSize(id, NULL) : NULL;
+    one->options.name = convert_name_text(&one->name);
     one->options.meta = one->meta.buf;
     one->options.meta_size = (uint32_t)one->meta.len;
     item->data = one->data.buf;
@@ -116,10 +113,6 @@ static bool put_all(PyObject *from, struct putting *putting, const nigh_create_o
     Py_ssize_t count = PySequence_Size(from);
 
     if (count < 0) {
-        return false;
-    }
-    if (count > MANY) {
-        PyErr_Format(PyExc_ValueError, "at most %d objects at once", MANY);
         return false;
     }
     putting->ones = PyMem_Calloc((size_t)count + 1, sizeof *putting->ones);
@@ -151,14 +144,14 @@ PyObject *puts_many(PyObject *self, PyObject *arguments, PyObject *names)
     nigh_create_options options = {0};
     struct pending_object *pending;
     struct putting *putting;
-    unsigned int replicas = 0;
+    uint32_t replicas = 0;
     nigh_client *client;
     nigh_status status;
     PyObject *from;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O|$O&pIpp", keywords, &from,
-                                     convert_timeout, &options.timeout_us, &exclusive, &replicas,
-                                     &no_evict, &start)) {
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O|$O&pO&pp", keywords, &from,
+                                     convert_timeout, &options.timeout_us, &exclusive, convert_u32,
+                                     &replicas, &no_evict, &start)) {
         return NULL;
     }
     if (replicas > NIGH_REPLICAS_MOST) {

@@ -23,8 +23,6 @@ static nigh_status close_lock(void *it)
 /* Where new chunks go: None here, a rank, or "spread". */
 static bool parse_where(PyObject *from, nigh_region_where *where, uint32_t *rank)
 {
-    unsigned long number;
-
     *where = NIGH_REGION_LOCAL;
     if (from == NULL || from == Py_None) {
         return true;
@@ -33,18 +31,12 @@ static bool parse_where(PyObject *from, nigh_region_where *where, uint32_t *rank
         *where = NIGH_REGION_SPREAD;
         return true;
     }
-    if (!PyLong_Check(from)) {
+    if (!PyIndex_Check(from)) {
         PyErr_SetString(PyExc_TypeError, "where is None (this node), a rank, or \"spread\"");
         return false;
     }
-    number = PyLong_AsUnsignedLong(from);
-    if (PyErr_Occurred() != NULL || number >= UINT32_MAX) {
-        PyErr_SetString(PyExc_ValueError, "no such rank");
-        return false;
-    }
     *where = NIGH_REGION_ON;
-    *rank = (uint32_t)number;
-    return true;
+    return convert_u32(from, rank) != 0;
 }
 
 PyObject *region_create(PyObject *self, PyObject *arguments, PyObject *names)
@@ -54,20 +46,24 @@ PyObject *region_create(PyObject *self, PyObject *arguments, PyObject *names)
     struct client_object *object = (struct client_object *)self;
     nigh_region_spec spec = {.struct_size = sizeof spec};
     uint64_t timeout_us = NATIVE_TIMEOUT_US;
+    struct native_name name, near = {.is_there = false};
     PyObject *where = NULL, *made = NULL;
     nigh_region *region = NULL;
     nigh_client *client;
     nigh_status status;
     int mappable = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "sO&|$O&OIIpzO&", keywords, &spec.name,
-                                     convert_number, &spec.size, convert_number, &spec.chunk_size,
-                                     &where, &spec.group_access, &spec.other_access, &mappable,
-                                     &spec.near, convert_timeout, &timeout_us) ||
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&O&|$O&OO&O&pO&O&", keywords, convert_name,
+                                     &name, convert_number, &spec.size, convert_number,
+                                     &spec.chunk_size, &where, convert_u32, &spec.group_access,
+                                     convert_u32, &spec.other_access, &mappable,
+                                     convert_name_or_none, &near, convert_timeout, &timeout_us) ||
         !parse_where(where, &spec.where, &spec.rank)) {
         return NULL;
     }
     spec.flags = mappable ? NIGH_REGION_MAPPABLE : 0;
+    spec.name = name.text;
+    spec.near = convert_name_text(&near);
     spec.where = spec.near != NULL ? NIGH_REGION_NEAR : spec.where;
     client = client_use(object);
     if (client == NULL) {
@@ -87,20 +83,20 @@ PyObject *region_open(PyObject *self, PyObject *arguments, PyObject *names)
 {
     static char *keywords[] = {"name", "access", "timeout", NULL};
     struct client_object *object = (struct client_object *)self;
-    unsigned int access = NIGH_REGION_READ | NIGH_REGION_WRITE;
+    uint32_t access = NIGH_REGION_READ | NIGH_REGION_WRITE;
     uint64_t timeout_us = NATIVE_TIMEOUT_US;
     nigh_region *region = NULL;
     PyObject *made = NULL;
     nigh_client *client;
     nigh_status status;
-    const char *name;
+    struct native_name name;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "s|IO&", keywords, &name, &access,
-                                     convert_timeout, &timeout_us) ||
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|O&O&", keywords, convert_name, &name,
+                                     convert_u32, &access, convert_timeout, &timeout_us) ||
         (client = client_use(object)) == NULL) {
         return NULL;
     }
-    WITHOUT_LOCK(status = nigh_region_open(client, name, access, timeout_us, &region));
+    WITHOUT_LOCK(status = nigh_region_open(client, name.text, access, timeout_us, &region));
     if (status == NIGH_OK) {
         made = (PyObject *)handle_new(native_state()->region_type, object, region, close_region);
     } else {
@@ -424,12 +420,13 @@ static PyObject *region_barrier(PyObject *self, PyObject *arguments, PyObject *n
     uint64_t number, timeout_us = NIGH_FOREVER;
     struct pending_object *pending;
     struct doing *doing;
-    unsigned int parties;
     nigh_status status;
+    uint32_t parties;
     int start = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&I|O&p", keywords, convert_number, &number,
-                                     &parties, convert_timeout, &timeout_us, &start)) {
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&O&|O&p", keywords, convert_number,
+                                     &number, convert_u32, &parties, convert_timeout, &timeout_us,
+                                     &start)) {
         return NULL;
     }
     pending = begin(self, &doing);
@@ -446,21 +443,15 @@ static PyObject *region_barrier(PyObject *self, PyObject *arguments, PyObject *n
 /* What is granted to: a uid, "group" or "others". */
 static bool parse_whose(PyObject *from, nigh_region_whose *whose, uint32_t *user)
 {
-    unsigned long number;
-
     if (PyUnicode_Check(from)) {
         *whose = PyUnicode_CompareWithASCIIString(from, "group") == 0 ? NIGH_REGION_GROUP
                                                                       : NIGH_REGION_OTHERS;
         if (*whose == NIGH_REGION_GROUP || PyUnicode_CompareWithASCIIString(from, "others") == 0) {
             return true;
         }
-    } else if (PyLong_Check(from)) {
-        number = PyLong_AsUnsignedLong(from);
-        if (PyErr_Occurred() == NULL && number < UINT32_MAX) {
-            *whose = NIGH_REGION_USER;
-            *user = (uint32_t)number;
-            return true;
-        }
+    } else if (PyIndex_Check(from)) {
+        *whose = NIGH_REGION_USER;
+        return convert_u32(from, user) != 0;
     }
     PyErr_SetString(PyExc_ValueError, "rights are of a uid, of the \"group\", or of \"others\"");
     return false;
@@ -471,14 +462,13 @@ static PyObject *region_grant(PyObject *self, PyObject *arguments, PyObject *nam
     static char *keywords[] = {"whose", "give", "take", "timeout", NULL};
     struct handle_object *handle = (struct handle_object *)self;
     uint64_t timeout_us = NATIVE_TIMEOUT_US;
-    unsigned int give = 0, take = 0;
+    uint32_t user = 0, give = 0, take = 0;
     nigh_region_whose whose;
-    uint32_t user = 0;
     nigh_status status;
     PyObject *from;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O|IIO&", keywords, &from, &give, &take,
-                                     convert_timeout, &timeout_us) ||
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O|O&O&O&", keywords, &from, convert_u32,
+                                     &give, convert_u32, &take, convert_timeout, &timeout_us) ||
         !parse_whose(from, &whose, &user) || handle_use(handle) == NULL) {
         return NULL;
     }
@@ -510,11 +500,11 @@ static PyObject *region_move(PyObject *self, PyObject *arguments, PyObject *name
     static char *keywords[] = {"chunk", "rank", "timeout", NULL};
     struct handle_object *handle = (struct handle_object *)self;
     uint64_t timeout_us = NATIVE_TIMEOUT_US;
-    unsigned int chunk, rank;
     nigh_status status;
+    uint32_t chunk, rank;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "II|O&", keywords, &chunk, &rank,
-                                     convert_timeout, &timeout_us) ||
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&O&|O&", keywords, convert_u32, &chunk,
+                                     convert_u32, &rank, convert_timeout, &timeout_us) ||
         handle_use(handle) == NULL) {
         return NULL;
     }
@@ -622,7 +612,7 @@ static PyObject *entry_of(const nigh_region_entry *entry)
 {
     PyObject *made = info_of(&entry->info);
 
-    if (made != NULL && (!convert_put(made, "name", convert_text(entry->name)) ||
+    if (made != NULL && (!convert_put(made, "name", convert_from_name(entry->name)) ||
                          !convert_put(made, "access", convert_number_from(entry->access)) ||
                          !convert_put(made, "home", convert_number_from(entry->home)))) {
         Py_CLEAR(made);
@@ -651,13 +641,14 @@ PyObject *region_list_some(PyObject *self, PyObject *arguments)
     struct client_object *object = (struct client_object *)self;
     nigh_region_entry *entries;
     PyObject *made = NULL;
-    const char *after;
+    struct native_name after;
     nigh_client *client;
     nigh_status status;
     uint32_t more = 0;
     size_t count = 0;
 
-    if (!PyArg_ParseTuple(arguments, "z", &after) || (client = client_use(object)) == NULL) {
+    if (!PyArg_ParseTuple(arguments, "O&", convert_name_or_none, &after) ||
+        (client = client_use(object)) == NULL) {
         return NULL;
     }
     entries = PyMem_Calloc(LISTED, sizeof *entries);
@@ -666,12 +657,17 @@ PyObject *region_list_some(PyObject *self, PyObject *arguments)
         return PyErr_NoMemory();
     }
     entries[0].info.struct_size = sizeof entries[0].info;
-    WITHOUT_LOCK(status = nigh_region_list(client, after, entries, LISTED, NATIVE_TIMEOUT_US,
-                                           &count, &more));
-    if (status == NIGH_OK) {
+    WITHOUT_LOCK(status = nigh_region_list(client, convert_name_text(&after), entries, LISTED,
+                                           NATIVE_TIMEOUT_US, &count, &more));
+    if (status == NIGH_OK || status == NIGH_PEER_LOST) {
         made = entries_of(entries, count, more != 0);
-    } else {
+    }
+    if (status != NIGH_OK && (made != NULL || status != NIGH_PEER_LOST)) {
         (void)errors_raise(status, client);
+    }
+    if (status == NIGH_PEER_LOST && made != NULL) { /* a list in part */
+        errors_mark("found", made);
+        Py_CLEAR(made);
     }
     PyMem_Free(entries);
     client_drop(object);

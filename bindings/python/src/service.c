@@ -13,7 +13,7 @@
 
 struct calling {
     nigh_call_spec spec;
-    PyObject *service; /* the name */
+    struct native_name service;
     Py_buffer request;
     struct handle_object *brought[NIGH_CALL_BULKS]; /* used */
     nigh_bulk_part parts[NIGH_CALL_BULKS];
@@ -48,7 +48,6 @@ static void clear_call(void *state)
     if (calling->request.obj != NULL) {
         PyBuffer_Release(&calling->request);
     }
-    Py_XDECREF(calling->service);
     for (size_t n = 0; n < NIGH_CALL_BULKS && calling->brought[n] != NULL; n++) {
         handle_drop(calling->brought[n]);
     }
@@ -63,7 +62,8 @@ static const struct pending_kind call_kind = {
 
 /* What a call is given; the request is held. */
 struct call_asked {
-    PyObject *service, *bulks;
+    struct native_name service;
+    PyObject *bulks;
     Py_buffer request;
     uint64_t timeout_us;
     uint32_t rank, flags;
@@ -78,9 +78,10 @@ static bool ask(PyObject *arguments, PyObject *names, struct call_asked *asked)
     PyObject *from = Py_None;
 
     *asked = (struct call_asked){.timeout_us = NIGH_FOREVER};
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "U|y*$OO&pppO", keywords, &asked->service,
-                                     &asked->request, &from, convert_timeout, &asked->timeout_us,
-                                     &one_way, &idempotent, &urgent, &asked->bulks)) {
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|y*$OO&pppO", keywords, convert_name,
+                                     &asked->service, &asked->request, &from, convert_timeout,
+                                     &asked->timeout_us, &one_way, &idempotent, &urgent,
+                                     &asked->bulks)) {
         return false;
     }
     if (from != Py_None && (!convert_number(from, &rank) || rank >= NIGH_NEAREST)) {
@@ -101,8 +102,7 @@ static bool ask(PyObject *arguments, PyObject *names, struct call_asked *asked)
 /* Ready to be begun; the request is the pending's. NULL: raised. */
 static struct pending_object *prepare(struct client_object *object, struct call_asked *asked)
 {
-    const char *name = PyUnicode_AsUTF8AndSize(asked->service, NULL);
-    struct pending_object *pending = name == NULL ? NULL : pending_new(object, &call_kind);
+    struct pending_object *pending = pending_new(object, &call_kind);
     struct calling *calling;
 
     if (pending == NULL) {
@@ -112,11 +112,11 @@ static struct pending_object *prepare(struct client_object *object, struct call_
         return NULL;
     }
     calling = pending_state(pending);
-    calling->service = Py_NewRef(asked->service);
+    calling->service = asked->service;
     calling->request = asked->request;
     calling->spec = (nigh_call_spec){
         .struct_size = sizeof calling->spec,
-        .service = name,
+        .service = calling->service.text,
         .rank = asked->rank,
         .flags = asked->flags,
         .request = calling->request.buf,
@@ -368,14 +368,13 @@ PyObject *service_register(PyObject *self, PyObject *from)
     nigh_service *service = NULL;
     PyObject *made = NULL;
     nigh_client *client;
+    struct native_name name;
     nigh_status status;
-    const char *name;
 
-    name = PyUnicode_AsUTF8AndSize(from, NULL);
-    if (name == NULL || (client = client_use(object)) == NULL) {
+    if (!convert_name(from, &name) || (client = client_use(object)) == NULL) {
         return NULL;
     }
-    WITHOUT_LOCK(status = nigh_service_register(client, name, NULL, &service));
+    WITHOUT_LOCK(status = nigh_service_register(client, name.text, NULL, &service));
     if (status == NIGH_OK) {
         made = (PyObject *)handle_new(native_state()->service_type, object, service, close_service);
     } else {

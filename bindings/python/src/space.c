@@ -40,18 +40,21 @@ PyObject *space_create(PyObject *self, PyObject *arguments, PyObject *names)
     nigh_space_spec spec = {.struct_size = sizeof spec};
     uint64_t timeout_us = NATIVE_TIMEOUT_US;
     const char *durability = "none";
+    struct native_name name;
     nigh_space *space = NULL;
     PyObject *made = NULL;
     nigh_client *client;
     nigh_status status;
 
-    if (!PyArg_ParseTupleAndKeywords(
-            arguments, names, "sO&|$O&IIIsO&", keywords, &spec.name, convert_number,
-            &spec.home_size, convert_number, &spec.cache_size, &spec.block_size, &spec.group_access,
-            &spec.other_access, &durability, convert_timeout, &timeout_us) ||
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&O&|$O&O&O&O&sO&", keywords, convert_name,
+                                     &name, convert_number, &spec.home_size, convert_number,
+                                     &spec.cache_size, convert_u32, &spec.block_size, convert_u32,
+                                     &spec.group_access, convert_u32, &spec.other_access,
+                                     &durability, convert_timeout, &timeout_us) ||
         !parse_durability(durability, &spec.durability) || (client = client_use(object)) == NULL) {
         return NULL;
     }
+    spec.name = name.text;
     WITHOUT_LOCK(status = nigh_space_create(client, &spec, timeout_us, &space));
     if (status == NIGH_OK) {
         made = (PyObject *)handle_new(native_state()->space_type, object, space, close_space);
@@ -67,19 +70,19 @@ PyObject *space_open(PyObject *self, PyObject *arguments, PyObject *names)
     static char *keywords[] = {"name", "access", "timeout", NULL};
     struct client_object *object = (struct client_object *)self;
     uint64_t timeout_us = NATIVE_TIMEOUT_US;
-    unsigned int access = NIGH_SPACE_ALL;
+    uint32_t access = NIGH_SPACE_ALL;
     nigh_space *space = NULL;
     PyObject *made = NULL;
     nigh_client *client;
     nigh_status status;
-    const char *name;
+    struct native_name name;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "s|IO&", keywords, &name, &access,
-                                     convert_timeout, &timeout_us) ||
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|O&O&", keywords, convert_name, &name,
+                                     convert_u32, &access, convert_timeout, &timeout_us) ||
         (client = client_use(object)) == NULL) {
         return NULL;
     }
-    WITHOUT_LOCK(status = nigh_space_open(client, name, access, timeout_us, &space));
+    WITHOUT_LOCK(status = nigh_space_open(client, name.text, access, timeout_us, &space));
     if (status == NIGH_OK) {
         made = (PyObject *)handle_new(native_state()->space_type, object, space, close_space);
     } else {
@@ -96,14 +99,14 @@ PyObject *space_delete(PyObject *self, PyObject *arguments, PyObject *names)
     uint64_t timeout_us = NATIVE_TIMEOUT_US;
     nigh_client *client;
     nigh_status status;
-    const char *name;
+    struct native_name name;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "s|O&", keywords, &name, convert_timeout,
-                                     &timeout_us) ||
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|O&", keywords, convert_name, &name,
+                                     convert_timeout, &timeout_us) ||
         (client = client_use(object)) == NULL) {
         return NULL;
     }
-    WITHOUT_LOCK(status = nigh_space_delete(client, name, timeout_us));
+    WITHOUT_LOCK(status = nigh_space_delete(client, name.text, timeout_us));
     return client_ended(object, status);
 }
 
@@ -133,7 +136,7 @@ static PyObject *info_of(const nigh_space_info *info)
     static const char *const durabilities[] = {"none", "async", "sync"};
     PyObject *made = PyDict_New();
 
-    if (made == NULL || !convert_put(made, "name", convert_text(info->name)) ||
+    if (made == NULL || !convert_put(made, "name", convert_from_name(info->name)) ||
         !convert_put(made, "home_size", convert_number_from(info->home_size)) ||
         !convert_put(made, "cache_size", convert_number_from(info->cache_size)) ||
         !convert_put(made, "used_size", convert_number_from(info->used_size)) ||
@@ -162,15 +165,15 @@ PyObject *space_stat(PyObject *self, PyObject *arguments, PyObject *names)
     uint64_t timeout_us = NATIVE_TIMEOUT_US;
     nigh_client *client;
     nigh_status status;
-    const char *name;
+    struct native_name name;
     PyObject *done;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "s|O&", keywords, &name, convert_timeout,
-                                     &timeout_us) ||
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|O&", keywords, convert_name, &name,
+                                     convert_timeout, &timeout_us) ||
         (client = client_use(object)) == NULL) {
         return NULL;
     }
-    WITHOUT_LOCK(status = nigh_space_stat(client, name, timeout_us, &info));
+    WITHOUT_LOCK(status = nigh_space_stat(client, name.text, timeout_us, &info));
     done = client_ended(object, status);
     if (done == NULL) {
         return NULL;
@@ -200,19 +203,20 @@ PyObject *space_list_some(PyObject *self, PyObject *arguments)
     struct client_object *object = (struct client_object *)self;
     nigh_space_info infos[LISTED];
     PyObject *made = NULL;
-    const char *after;
+    struct native_name after;
     nigh_client *client;
     nigh_status status;
     uint32_t more = 0;
     size_t count = 0;
 
-    if (!PyArg_ParseTuple(arguments, "z", &after) || (client = client_use(object)) == NULL) {
+    if (!PyArg_ParseTuple(arguments, "O&", convert_name_or_none, &after) ||
+        (client = client_use(object)) == NULL) {
         return NULL;
     }
     memset(infos, 0, sizeof infos);
     infos[0].struct_size = sizeof infos[0];
-    WITHOUT_LOCK(
-        status = nigh_space_list(client, after, infos, LISTED, NATIVE_TIMEOUT_US, &count, &more));
+    WITHOUT_LOCK(status = nigh_space_list(client, convert_name_text(&after), infos, LISTED,
+                                          NATIVE_TIMEOUT_US, &count, &more));
     if (status == NIGH_OK) {
         made = infos_of(infos, count, more != 0);
     } else {
