@@ -332,6 +332,32 @@ def test_a_process_that_is_killed_holds_nothing(client):
 
 
 @with_client()
+def test_what_a_client_keeps_of_its_own_is_collected(client):
+    """Each is kept by its client, and keeps it; and so does what has a buffer, or a handle, of it."""
+    sessions = client.stats()["sessions"]
+    client.put("x", b"abc")
+    client.create_region("r", 4096, mappable=True)
+
+    def request_of(client):
+        service = client.register("s")
+        client.call("s", b"x", one_way=True)
+        return service.receive(20)
+
+    makers = [lambda mine: mine.get("x", 0), lambda mine: memoryview(mine.get("x", 0)), lambda mine: mine.create("y", 8),
+              lambda mine: mine.get_start(["never"]), lambda mine: mine.open_region("r"),
+              lambda mine: mine.open_region("r").map(), lambda mine: mine.open_region("r").read(0, 8, start=True),
+              lambda mine: mine.register("t"), lambda mine: mine.register("u").receive_start(),
+              lambda mine: mine.alloc_bulk(4096), request_of]
+    for make in makers:
+        mine = other(client)
+        mine.kept = make(mine)
+        del mine
+        gc.collect()
+        wait_for(lambda: client.stats()["sessions"] == sessions)
+    assert client.stat("x")["holders"] == 0
+
+
+@with_client()
 def test_readers_that_are_collected_as_cycles_let_go(client):
     client.put("x", b"abc")
     view = client.get("x", 0)

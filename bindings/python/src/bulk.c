@@ -121,11 +121,22 @@ static void clear_move(void *state)
     }
 }
 
+static int visit_move(void *state, visitproc visit, void *arg)
+{
+    struct moving *moving = state;
+
+    Py_VISIT(moving->request);
+    Py_VISIT(moving->service);
+    Py_VISIT(moving->local);
+    return 0;
+}
+
 static const struct pending_kind move_kind = {
     .size = sizeof(struct moving),
     .take = take_move,
     .leave = leave_move,
     .clear = clear_move,
+    .visit = visit_move,
 };
 
 /* Between memory that a request brings and memory of this client's. */
@@ -226,6 +237,7 @@ static PyGetSetDef fields[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, handle_dealloc},
+    {Py_tp_traverse, handle_traverse},
     {Py_tp_methods, methods},
     {Py_tp_getset, fields},
     {Py_sq_length, bulk_length},
@@ -238,6 +250,6 @@ static PyType_Slot slots[] = {
 PyType_Spec bulk_spec = {
     .name = "nigh.Bulk",
     .basicsize = sizeof(struct bulk_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = NATIVE_FLAGS,
     .slots = slots,
 };

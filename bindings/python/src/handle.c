@@ -79,8 +79,16 @@ nigh_client *handle_client(const struct handle_object *handle)
     return handle->client->client;
 }
 
+int handle_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((struct handle_object *)self)->client);
+    return 0;
+}
+
 void handle_dealloc(PyObject *self)
 {
+    PyObject_GC_UnTrack(self);
     (void)end((struct handle_object *)self); /* no use is left: each has a reference */
     native_free(self);
 }

@@ -87,8 +87,16 @@ PyObject *region_map(PyObject *self, PyObject *arguments, PyObject *names)
     return made;
 }
 
+static int mapping_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((struct mapping_object *)self)->handle);
+    return 0;
+}
+
 static void mapping_dealloc(PyObject *self)
 {
+    PyObject_GC_UnTrack(self);
     (void)unmap((struct mapping_object *)self);
     native_free(self);
 }
@@ -173,6 +181,7 @@ static PyMethodDef methods[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, mapping_dealloc},
+    {Py_tp_traverse, mapping_traverse},
     {Py_tp_methods, methods},
     {Py_sq_length, mapping_length},
     {Py_bf_getbuffer, mapping_get_buffer},
@@ -184,6 +193,6 @@ static PyType_Slot slots[] = {
 PyType_Spec mapping_spec = {
     .name = "nigh.Mapping",
     .basicsize = sizeof(struct mapping_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = NATIVE_FLAGS,
     .slots = slots,
 };

@@ -111,11 +111,18 @@ static void clear_multicast(void *state)
     PyMem_Free(multicast->ranks);
 }
 
+static int visit_multicast(void *state, visitproc visit, void *arg)
+{
+    Py_VISIT(((struct multicasting *)state)->request.obj);
+    return 0;
+}
+
 static const struct pending_kind multicast_kind = {
     .size = sizeof(struct multicasting),
     .take = take_multicast,
     .leave = leave_multicast,
     .clear = clear_multicast,
+    .visit = visit_multicast,
 };
 
 static bool parse_ranks(PyObject *from, struct multicasting *multicast)

@@ -29,6 +29,14 @@
 /* How long calls wait that cannot be interrupted, unless they are told otherwise. */
 #define NATIVE_TIMEOUT_US UINT64_C(10000000)
 
+/*
+ * Of the types that a client makes. They keep it, and it may keep them, as an attribute: cycles,
+ * which are taken apart at the client's.
+ */
+#define NATIVE_FLAGS                                                                     \
+    (Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE | \
+     Py_TPFLAGS_HAVE_GC)
+
 /* A method that takes names, for the table of a type. */
 #define NATIVE_NAMED(name, function, text)                                                    \
     {                                                                                         \
@@ -119,6 +127,8 @@ struct pending_kind {
     void (*leave)(nigh_client *client, void *state);
     /* Of the state's own memory. */
     void (*clear)(void *state);
+    /* What of Python's the state has references to; NULL: nothing. */
+    int (*visit)(void *state, visitproc visit, void *arg);
 };
 
 /* With a state of zeros; keeps the client. NULL: raised. */
@@ -163,6 +173,7 @@ nigh_client *handle_client(const struct handle_object *handle);
 
 /* For the tables of its types. */
 void handle_dealloc(PyObject *self);
+int handle_traverse(PyObject *self, visitproc visit, void *arg);
 PyObject *handle_close(PyObject *self, PyObject *unused);
 PyObject *handle_enter(PyObject *self, PyObject *unused);
 PyObject *handle_get_closed(PyObject *self, void *closure);

@@ -26,6 +26,7 @@ struct pending_object *pending_new(struct client_object *client, const struct pe
     if (made == NULL) {
         return NULL;
     }
+    PyObject_GC_UnTrack((PyObject *)made); /* until it is begun nobody is to find it */
     made->kind = kind;
     made->state = PyMem_Calloc(1, kind->size);
     if (made->state == NULL) {
@@ -73,10 +74,23 @@ static void give_up(struct pending_object *pending)
     client_drop(client);
 }
 
+static int pending_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    struct pending_object *pending = (struct pending_object *)self;
+
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(pending->client);
+    if (pending->state != NULL && pending->kind->visit != NULL) {
+        return pending->kind->visit(pending->state, visit, arg);
+    }
+    return 0;
+}
+
 static void pending_dealloc(PyObject *self)
 {
     struct pending_object *pending = (struct pending_object *)self;
 
+    PyObject_GC_UnTrack(self);
     give_up(pending);
     drop_state(pending);
     native_free(self);
@@ -122,7 +136,11 @@ static bool is_begun(struct pending_object *pending, nigh_status status)
 
 PyObject *pending_begun(struct pending_object *pending, nigh_status status)
 {
-    return is_begun(pending, status) ? (PyObject *)pending : NULL;
+    if (!is_begun(pending, status)) {
+        return NULL;
+    }
+    PyObject_GC_Track((PyObject *)pending);
+    return (PyObject *)pending;
 }
 
 static uint64_t now_us(void)
@@ -241,6 +259,7 @@ static PyGetSetDef fields[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, pending_dealloc},
+    {Py_tp_traverse, pending_traverse},
     {Py_tp_methods, methods},
     {Py_tp_getset, fields},
     {0, NULL},
@@ -249,6 +268,6 @@ static PyType_Slot slots[] = {
 PyType_Spec pending_spec = {
     .name = "nigh._native.Pending",
     .basicsize = sizeof(struct pending_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = NATIVE_FLAGS,
     .slots = slots,
 };

@@ -71,11 +71,23 @@ static void clear_puts(void *state)
     PyMem_Free(putting->items);
 }
 
+static int visit_puts(void *state, visitproc visit, void *arg)
+{
+    struct putting *putting = state;
+
+    for (size_t n = 0; n < putting->count; n++) {
+        Py_VISIT(putting->ones[n].data.obj);
+        Py_VISIT(putting->ones[n].meta.obj);
+    }
+    return 0;
+}
+
 static const struct pending_kind put_kind = {
     .size = sizeof(struct putting),
     .take = take_puts,
     .leave = leave_puts,
     .clear = clear_puts,
+    .visit = visit_puts,
 };
 
 /* (id, data) or (id, data, metadata). False: raised; what it has taken is the state's. */

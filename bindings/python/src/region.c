@@ -167,11 +167,22 @@ static void clear_done(void *state)
     }
 }
 
+static int visit_done(void *state, visitproc visit, void *arg)
+{
+    struct doing *doing = state;
+
+    Py_VISIT(doing->handle);
+    Py_VISIT(doing->other);
+    Py_VISIT(doing->data.obj);
+    return 0;
+}
+
 static const struct pending_kind doing_kind = {
     .size = sizeof(struct doing),
     .take = take_done,
     .leave = leave_done,
     .clear = clear_done,
+    .visit = visit_done,
 };
 
 /* Something that is to be done with a region; NULL: raised. */
@@ -707,6 +718,7 @@ static PyGetSetDef fields[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, handle_dealloc},
+    {Py_tp_traverse, handle_traverse},
     {Py_tp_methods, methods},
     {Py_tp_getset, fields},
     {Py_tp_doc, "Named memory of the cluster that is read and written where it lies."},
@@ -716,6 +728,6 @@ static PyType_Slot slots[] = {
 PyType_Spec region_spec = {
     .name = "nigh.Region",
     .basicsize = sizeof(struct handle_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = NATIVE_FLAGS,
     .slots = slots,
 };

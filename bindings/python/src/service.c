@@ -53,11 +53,23 @@ static void clear_call(void *state)
     }
 }
 
+static int visit_call(void *state, visitproc visit, void *arg)
+{
+    struct calling *calling = state;
+
+    Py_VISIT(calling->request.obj);
+    for (size_t n = 0; n < NIGH_CALL_BULKS; n++) {
+        Py_VISIT(calling->brought[n]);
+    }
+    return 0;
+}
+
 static const struct pending_kind call_kind = {
     .size = sizeof(struct calling),
     .take = take_call,
     .leave = leave_call,
     .clear = clear_call,
+    .visit = visit_call,
 };
 
 /* What a call is given; the request is held. */
@@ -218,10 +230,18 @@ static nigh_status answer(struct request_object *request, nigh_status said, cons
     return status;
 }
 
+static int request_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((struct request_object *)self)->service);
+    return 0;
+}
+
 static void request_dealloc(PyObject *self)
 {
     struct request_object *request = (struct request_object *)self;
 
+    PyObject_GC_UnTrack(self);
     if (request->service != NULL) {
         (void)answer(request, NIGH_CANCELED, NULL, 0);
     }
@@ -342,6 +362,7 @@ static PyGetSetDef request_fields[] = {
 
 static PyType_Slot request_slots[] = {
     {Py_tp_dealloc, request_dealloc},
+    {Py_tp_traverse, request_traverse},
     {Py_tp_methods, request_methods},
     {Py_tp_getset, request_fields},
     {0, NULL},
@@ -350,7 +371,7 @@ static PyType_Slot request_slots[] = {
 PyType_Spec request_spec = {
     .name = "nigh.Request",
     .basicsize = sizeof(struct request_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = NATIVE_FLAGS,
     .slots = request_slots,
 };
 
@@ -468,11 +489,18 @@ static void clear_request(void *state)
     }
 }
 
+static int visit_request(void *state, visitproc visit, void *arg)
+{
+    Py_VISIT(((struct receiving *)state)->service);
+    return 0;
+}
+
 static const struct pending_kind receive_kind = {
     .size = sizeof(struct receiving),
     .take = take_request,
     .leave = leave_request,
     .clear = clear_request,
+    .visit = visit_request,
 };
 
 static PyObject *service_receive_start(PyObject *self, PyObject *arguments, PyObject *names)
@@ -517,6 +545,7 @@ static PyGetSetDef fields[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, handle_dealloc},
+    {Py_tp_traverse, handle_traverse},
     {Py_tp_methods, methods},
     {Py_tp_getset, fields},
     {Py_tp_doc, "A name that is served: requests of it are received here."},
@@ -526,6 +555,6 @@ static PyType_Slot slots[] = {
 PyType_Spec service_spec = {
     .name = "nigh.Service",
     .basicsize = sizeof(struct handle_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = NATIVE_FLAGS,
     .slots = slots,
 };

@@ -606,6 +606,7 @@ static PyGetSetDef fields[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, handle_dealloc},
+    {Py_tp_traverse, handle_traverse},
     {Py_tp_methods, methods},
     {Py_tp_getset, fields},
     {Py_tp_doc, "One address space of many nodes, cached coherently at each of them."},
@@ -615,6 +616,6 @@ static PyType_Slot slots[] = {
 PyType_Spec space_spec = {
     .name = "nigh.Space",
     .basicsize = sizeof(struct handle_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = NATIVE_FLAGS,
     .slots = slots,
 };

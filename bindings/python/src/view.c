@@ -44,8 +44,16 @@ static void let_go(struct view_object *view)
     client_drop(client);
 }
 
+static int view_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((struct view_object *)self)->client);
+    return 0;
+}
+
 static void view_dealloc(PyObject *self)
 {
+    PyObject_GC_UnTrack(self);
     let_go((struct view_object *)self);
     native_free(self);
 }
@@ -175,6 +183,7 @@ static PyGetSetDef fields[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, view_dealloc},
+    {Py_tp_traverse, view_traverse},
     {Py_tp_repr, view_repr},
     {Py_tp_methods, methods},
     {Py_tp_getset, fields},
@@ -189,6 +198,6 @@ static PyType_Slot slots[] = {
 PyType_Spec view_spec = {
     .name = "nigh.View",
     .basicsize = sizeof(struct view_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = NATIVE_FLAGS,
     .slots = slots,
 };

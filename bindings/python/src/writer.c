@@ -47,8 +47,16 @@ static void give_up(struct writer_object *writer)
     client_drop(client);
 }
 
+static int writer_traverse(PyObject *self, visitproc visit, void *arg)
+{
+    Py_VISIT(Py_TYPE(self));
+    Py_VISIT(((struct writer_object *)self)->client);
+    return 0;
+}
+
 static void writer_dealloc(PyObject *self)
 {
+    PyObject_GC_UnTrack(self);
     give_up((struct writer_object *)self);
     native_free(self);
 }
@@ -219,6 +227,7 @@ static PyGetSetDef fields[] = {
 
 static PyType_Slot slots[] = {
     {Py_tp_dealloc, writer_dealloc},
+    {Py_tp_traverse, writer_traverse},
     {Py_tp_methods, methods},
     {Py_tp_getset, fields},
     {Py_sq_length, writer_length},
@@ -232,6 +241,6 @@ static PyType_Slot slots[] = {
 PyType_Spec writer_spec = {
     .name = "nigh.Writer",
     .basicsize = sizeof(struct writer_object),
-    .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION | Py_TPFLAGS_IMMUTABLETYPE,
+    .flags = NATIVE_FLAGS,
     .slots = slots,
 };
