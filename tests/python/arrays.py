@@ -79,9 +79,12 @@ def test_arrays_keep_the_bytes(client):
 @with_client()
 def test_arrays_that_are_none_of_numbers_are_refused(client):
     np = numpy()
-    for wrong in (np.array([object()]), np.zeros(2, "i4,f8"), [1, {}]):
+    told = np.dtype({"names": ["a"], "formats": ["i4"], "offsets": [4], "itemsize": 8})
+    for wrong in (np.array([object()]), np.zeros(2, "i4,f8"), [1, {}], np.zeros(2, told),
+                  np.ma.masked_array([1, 2, 3], mask=[False, True, False])):
         with raises(ValueError):
             client.put_array("wrong", wrong)
+    assert not client.contains("wrong")
     client.put_array("list", [1, 2, 3])
     assert client.get_array("list", 0).tolist() == [1, 2, 3]
 

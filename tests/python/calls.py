@@ -163,6 +163,8 @@ def test_calls_bring_memory(client):
     assert bytes(buffer[:3]) == b"abc"
     with raises(nigh.ClosedError):
         client.call("move", bulks=[memory])
+    with raises(BufferError, "closed"):
+        memoryview(memory)
     buffer.release()
     server.stop()
     assert not server.raised

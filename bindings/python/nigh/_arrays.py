@@ -27,7 +27,10 @@ _DIMENSIONS = 64
 def taken_apart(array: Any) -> tuple[bytes, Any]:
     """Its metadata, and its bytes: those of the array, without a copy where they lie in a row."""
     array = numpy.asanyarray(array)
-    if array.dtype.hasobject or array.dtype.fields is not None or array.dtype.subdtype is not None:
+    if isinstance(array, numpy.ma.MaskedArray):
+        raise ValueError("a masked array has a mask beside its numbers; it goes by put_object")
+    # What of a type its text does not say would be lost.
+    if array.dtype.hasobject or array.dtype.fields is not None or numpy.dtype(array.dtype.str) != array.dtype:
         raise ValueError("an array of numbers is wanted; others go by put_object")
     order = b"F" if array.flags.f_contiguous and not array.flags.c_contiguous else b"C"
     meta = b"".join((_HEAD.pack(_MAGIC, order, array.ndim), struct.pack(f"<{array.ndim}Q", *array.shape),

@@ -202,6 +202,7 @@ static int bulk_get_buffer(PyObject *self, Py_buffer *buffer, int flags)
 
     buffer->obj = NULL;
     if (handle_use(&bulk->handle) == NULL) {
+        errors_of_buffer();
         return -1;
     }
     if (PyBuffer_FillInfo(buffer, self, bulk->memory, (Py_ssize_t)bulk->size, 0, flags) != 0) {

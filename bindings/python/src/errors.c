@@ -130,6 +130,22 @@ PyObject *errors_say(nigh_status status, const char *sentence)
     return NULL;
 }
 
+void errors_of_buffer(void)
+{
+    PyObject *type, *error, *trace, *text;
+
+    PyErr_Fetch(&type, &error, &trace);
+    PyErr_NormalizeException(&type, &error, &trace);
+    text = error == NULL ? NULL : PyObject_Str(error);
+    if (text != NULL) {
+        PyErr_SetObject(PyExc_BufferError, text);
+        Py_DECREF(text);
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(error);
+    Py_XDECREF(trace);
+}
+
 PyObject *errors_raise(nigh_status status, nigh_client *client)
 {
     char text[512] = "";
@@ -138,6 +154,16 @@ PyObject *errors_raise(nigh_status status, nigh_client *client)
         WITHOUT_LOCK((void)nigh_client_error(client, text, sizeof text)); /* may ask the node */
     }
     return errors_say(status, text[0] != 0 ? text : nigh_status_string(status));
+}
+
+void errors_note(PyObject **list, nigh_status status)
+{
+    PyObject *number = *list == NULL ? NULL : PyLong_FromLong(status);
+
+    if (*list != NULL && (number == NULL || PyList_Append(*list, number) != 0)) {
+        Py_CLEAR(*list);
+    }
+    Py_XDECREF(number);
 }
 
 void errors_mark(const char *name, PyObject *value)

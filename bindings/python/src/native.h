@@ -52,8 +52,13 @@ int errors_init(PyObject *module);
 PyObject *errors_raise(nigh_status status, nigh_client *client);
 /* The same with a sentence of one's own. */
 PyObject *errors_say(nigh_status status, const char *sentence);
+/* What a buffer is refused with, in place of what is raised: Python's own word for it, and the
+ * sentence. */
+void errors_of_buffer(void);
 /* Puts something more into what is raised. */
 void errors_mark(const char *name, PyObject *value);
+/* The number of a status at the end of a list; where there is no memory the list is NULL then. */
+void errors_note(PyObject **list, nigh_status status);
 
 /* ---- clients: client.c ---------------------------------------------------- */
 

@@ -220,16 +220,63 @@ static void leave_get(nigh_client *client, void *state)
     }
 }
 
+static bool is_late(nigh_status status)
+{
+    return status == NIGH_OK || status == NIGH_TIMEOUT;
+}
+
+/* What a get of several failed with otherwise than by its time: the first, whatever the library
+ * gives as that of them all. */
+static nigh_status failed_with(const struct getting *getting, nigh_status status)
+{
+    if (!is_late(status)) {
+        return status;
+    }
+    for (size_t n = 0; n < getting->count; n++) {
+        nigh_status each = getting->views[n].status;
+
+        /* One that was given up at its time is late, too. */
+        if (!is_late(each) && (status != NIGH_TIMEOUT || each != NIGH_CANCELED)) {
+            return each;
+        }
+    }
+    return NIGH_OK;
+}
+
+static PyObject *take_several(struct client_object *object, struct getting *getting,
+                              nigh_status status)
+{
+    nigh_status failed = failed_with(getting, status);
+    PyObject *statuses;
+
+    if (failed == NIGH_OK) {
+        return views_of(object, getting);
+    }
+    statuses = PyList_New(0);
+    for (size_t n = 0; n < getting->count; n++) {
+        errors_note(&statuses, getting->views[n].status);
+    }
+    leave_get(object->client, getting);
+    if (statuses == NULL) {
+        return NULL;
+    }
+    (void)(failed == status ? errors_raise(status, object->client)
+                            : errors_say(failed, nigh_status_string(failed)));
+    errors_mark("statuses", statuses);
+    Py_DECREF(statuses);
+    return NULL;
+}
+
 /* What failed otherwise than by its time is raised. */
 static PyObject *take_get(struct client_object *object, void *state, nigh_status status)
 {
     struct getting *getting = state;
 
-    if (getting->is_one && status == NIGH_OK) {
-        return view_new(object, getting->ids, getting->views);
+    if (!getting->is_one) {
+        return take_several(object, getting, status);
     }
-    if (status == NIGH_OK || (status == NIGH_TIMEOUT && !getting->is_one)) {
-        return views_of(object, getting);
+    if (status == NIGH_OK) {
+        return view_new(object, getting->ids, getting->views);
     }
     leave_get(object->client, state);
     return errors_raise(status, object->client);

@@ -19,13 +19,8 @@ static PyObject *statuses_of(const struct putting *putting)
 {
     PyObject *statuses = PyList_New(0);
 
-    for (size_t n = 0; n < putting->count && statuses != NULL; n++) {
-        PyObject *status = PyLong_FromLong(putting->items[n].status);
-
-        if (status == NULL || PyList_Append(statuses, status) != 0) {
-            Py_CLEAR(statuses);
-        }
-        Py_XDECREF(status);
+    for (size_t n = 0; n < putting->count; n++) {
+        errors_note(&statuses, putting->items[n].status);
     }
     return statuses;
 }

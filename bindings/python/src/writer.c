@@ -88,6 +88,7 @@ static int writer_get_buffer(PyObject *self, Py_buffer *buffer, int flags)
 
     if (!is_open(writer)) {
         buffer->obj = NULL;
+        errors_of_buffer();
         return -1;
     }
     if (PyBuffer_FillInfo(buffer, self, writer->writer.data, (Py_ssize_t)writer->writer.data_size,
