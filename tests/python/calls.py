@@ -181,7 +181,7 @@ def test_requests_by_hand(client):
     caller = other(client)
     pending = caller.call_start("hand", b"one")
     request = service.receive(20)
-    assert request.bytes == b"one"
+    assert request.bytes == b"one" and request.timeout is None
     with raises(ValueError):
         request.reply(bytes(8193))
     with raises(ValueError):
@@ -251,6 +251,7 @@ def test_calls_have_deadlines(client):
     request = service.receive(20)
     while request.bytes != b"y":
         request = service.receive(20)
+    assert 0 < request.timeout <= 0.5
     wait_for(lambda: caller.poll() >= 0 and pending.done())
     with raises(nigh.TimeoutError):
         pending.result()

@@ -3,6 +3,7 @@
 """How long things live in Python: clients that are closed, threads, children of fork, signals, nodes that die."""
 import gc
 import os
+import pickle
 import random
 import signal
 import subprocess
@@ -44,6 +45,20 @@ def test_a_closed_client_refuses(client):
             call()
     with raises(RuntimeError):
         second.__init__(client.node.path)
+
+
+@with_client()
+def test_a_pickled_client_opens_another(client):
+    sessions = client.stats()["sessions"]
+    second = nigh.Client(client.node.path, read_only=True, name="again")
+    third = pickle.loads(pickle.dumps(second))
+    assert isinstance(third, nigh.Client) and client.stats()["sessions"] == sessions + 2
+    second.close()
+    client.put("x", b"abc")
+    assert bytes(third.get("x", 0)) == b"abc"
+    with raises(nigh.DeniedError):
+        third.put("y", b"")
+    third.close()
 
 
 @with_client()

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What docs/python.md shows runs as it stands, and the type hints are of what there is."""
 import ast
+import builtins
 import contextlib
 import io
 import os
@@ -28,6 +29,13 @@ def test_the_pages_programs_run(client):
     assert said.getvalue() == "b'hello' b''\n", said.getvalue()
     assert (names["batch"]["x"] == names["weights"]).all()
     assert names["region"].fetch_add(0, 0) == 1
+
+
+def test_all_of_it_hides_nothing_of_pythons():
+    names = {}
+    exec("from nigh import *", names)
+    assert names["NotFoundError"] is nigh.NotFoundError and issubclass(nigh.TimeoutError, TimeoutError)
+    assert not set(vars(builtins)) & (set(names) - {"__builtins__"})
 
 
 def hinted():

@@ -8,10 +8,12 @@
         with client.get("greeting") as view:
             print(bytes(view))
 
-An id is 20 bytes, or a name (str). Times are seconds; None waits for ever, 0 does not wait. Regions, spaces and calls are
+An id is 20 bytes, or a name (str). Times are seconds; None waits for ever, 0 not for what is not there. Regions, spaces and calls are
 of the same client. What is not said here is said in docs/python.md."""
 from __future__ import annotations
 
+import builtins
+import functools
 import os
 from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Union
 
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
 Id: TypeAlias = Union[bytes, str]
 
 __all__ = ["Bulk", "Client", "Event", "Id", "MASTER", "Mapping", "READ", "Region", "Request", "Service", "Space", "View", "WRITE",
-           "Writer", "random_id", "serve", *(name for name in vars(_native) if name.endswith("Error"))]
+           "Writer", "random_id", "serve",
+           *(name for name in vars(_native) if name.endswith("Error") and not hasattr(builtins, name))]
 
 
 def random_id() -> bytes:
@@ -57,6 +60,17 @@ class Client(_native.Client):
     """A client of this machine's node. Any thread may use it; a child process opens its own."""
 
     _reader: object = None  # the iterator of events whose turn it is
+
+    if not TYPE_CHECKING:  # the hints are those of _native
+        def __init__(self, *arguments, **more):
+            super().__init__(*arguments, **more)
+            self._opened_with = arguments, more
+
+    def __reduce__(self) -> Any:
+        """A pickle of a client opens another, with the same arguments, where it is loaded: in a process of multiprocessing,
+        for one."""
+        arguments, more = vars(self)["_opened_with"]
+        return functools.partial(type(self), **more), arguments
 
     def put_object(self, id: Id, value: Any, **more: Any) -> None:
         """Puts what get_object gives again. What offers its bytes to pickle's protocol 5, as numpy arrays do, is copied once,

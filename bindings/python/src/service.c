@@ -299,6 +299,16 @@ static PyObject *request_get_uid(PyObject *self, void *closure)
     return convert_number_from(((struct request_object *)self)->request.uid);
 }
 
+/* Seconds, as timeouts are given. */
+static PyObject *request_get_timeout(PyObject *self, void *closure)
+{
+    uint64_t timeout_us = ((struct request_object *)self)->request.timeout_us;
+
+    (void)closure;
+    return timeout_us == NIGH_FOREVER ? Py_NewRef(Py_None)
+                                      : PyFloat_FromDouble((double)timeout_us / 1e6);
+}
+
 static PyObject *request_get_one_way(PyObject *self, void *closure)
 {
     (void)closure;
@@ -355,6 +365,8 @@ static PyGetSetDef request_fields[] = {
     {"bytes", request_get_bytes, NULL, "What the caller has sent.", NULL},
     {"rank", request_get_rank, NULL, "The rank of the caller's node.", NULL},
     {"uid", request_get_uid, NULL, "The caller's uid, as its node says.", NULL},
+    {"timeout", request_get_timeout, NULL,
+     "Seconds that its caller had left when it was received; None: it waits for ever.", NULL},
     {"bulks", request_get_bulks, NULL, "Size and access of each memory that it brings.", NULL},
     {"one_way", request_get_one_way, NULL, "Whether it wants no answer.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
