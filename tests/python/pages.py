@@ -4,6 +4,7 @@
 import ast
 import builtins
 import contextlib
+import inspect
 import io
 import os
 import re
@@ -39,18 +40,36 @@ def test_all_of_it_hides_nothing_of_pythons():
 
 
 def hinted():
-    """The names that _native.pyi has: those of each class, and those of the module."""
+    """What _native.pyi has: the functions of each class, and the names of the module."""
     with open(os.path.join(os.environ["NIGH_SOURCE"], "bindings", "python", "nigh", "_native.pyi"), encoding="utf-8") as file:
         tree = ast.parse(file.read())
     classes, names = {}, set()
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
-            classes[node.name] = {each.name for each in node.body if isinstance(each, ast.FunctionDef)}
+            classes[node.name] = {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
             for base in node.bases:
-                classes[node.name] |= classes.get(getattr(base, "id", None), set())
+                classes[node.name] |= classes.get(getattr(base, "id", None), {})
         elif isinstance(node, ast.AnnAssign):
             names.add(node.target.id)
     return classes, names
+
+
+def said_of(method):
+    """The names of its parameters, and which have a value where they are not given."""
+    return [(each.name, each.kind, each.default is not each.empty) for each in inspect.signature(method).parameters.values()]
+
+
+def hinted_of(function):
+    """The same, as _native.pyi has it."""
+    arguments = function.args
+    kinds = [*(inspect.Parameter.POSITIONAL_ONLY for _ in arguments.posonlyargs),
+             *(inspect.Parameter.POSITIONAL_OR_KEYWORD for _ in arguments.args)]
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    kinds[0] = inspect.Parameter.POSITIONAL_ONLY  # self
+    given = len(names) - len(arguments.defaults)
+    told = [(name, kind, n >= given) for n, (name, kind) in enumerate(zip(names, kinds))]
+    return told + [(each.arg, inspect.Parameter.KEYWORD_ONLY, default is not None)
+                   for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults)]
 
 
 def test_the_type_hints_name_all():
@@ -66,6 +85,9 @@ def test_the_type_hints_name_all():
             there = {each for each in vars(value) if not each.startswith("_")}
             told = {each for each in classes[name] if not each.startswith("_")}
             assert there == told, (name, there ^ told)
+            for each in there:
+                if callable(getattr(value, each)):
+                    assert said_of(getattr(value, each)) == hinted_of(classes[name][each]), (name, each)
 
 
 if __name__ == "__main__":

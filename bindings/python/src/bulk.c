@@ -225,7 +225,9 @@ static Py_ssize_t bulk_length(PyObject *self)
 }
 
 static PyMethodDef methods[] = {
-    {"close", handle_close, METH_NOARGS, "Frees it, when no buffer and no call uses it any more."},
+    {"close", handle_close, METH_NOARGS,
+     "close($self, /)\n--\n\n"
+     "Frees it, when no buffer and no call uses it any more."},
     {"__enter__", handle_enter, METH_NOARGS, NULL},
     {"__exit__", handle_close, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

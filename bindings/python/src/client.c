@@ -380,50 +380,133 @@ static PyObject *client_nodes(PyObject *self, PyObject *unused)
 
 static PyMethodDef methods[] = {
     {"close", client_close, METH_NOARGS,
+     "close($self, /)\n--\n\n"
      "Ends the session, when the last view, writer and handle of it are gone."},
-    NATIVE_NAMED("put", objects_put, "Puts a copy of what is in a buffer."),
-    NATIVE_NAMED("put_many", puts_many, "Puts copies of several, with one question for the small."),
-    NATIVE_NAMED("create", objects_create, "A writer of so many bytes."),
-    NATIVE_NAMED("get", objects_get, "A view of an object, waiting for it."),
+    NATIVE_NAMED("put", objects_put,
+                 "put($self, id, data, meta=None, *, timeout=0, exclusive=False, replicas=0, "
+                 "no_evict=False)\n--\n\n"
+                 "Puts a copy of what is in a buffer."),
+    NATIVE_NAMED("put_many", puts_many,
+                 "put_many($self, items, *, timeout=0, exclusive=False, replicas=0, "
+                 "no_evict=False, start=False)\n--\n\n"
+                 "Puts copies of several, with one question for the small."),
+    NATIVE_NAMED("create", objects_create,
+                 "create($self, id, size, meta=None, *, timeout=0, exclusive=False, replicas=0, "
+                 "no_evict=False)\n--\n\n"
+                 "A writer of so many bytes."),
+    NATIVE_NAMED("get", objects_get,
+                 "get($self, id, timeout=None, no_copy=False)\n--\n\n"
+                 "A view of an object, waiting for it."),
     NATIVE_NAMED("get_many", objects_get_many,
+                 "get_many($self, ids, timeout=None, no_copy=False)\n--\n\n"
                  "A view of each object; None where there is none in time."),
-    NATIVE_NAMED("get_start", objects_get_start, "get_many, without waiting for it."),
-    {"contains", objects_contains, METH_O, "Whether a sealed object of that id is on this node."},
-    {"delete", objects_delete, METH_O, "Deletes an object, on every node."},
-    {"pin", objects_pin, METH_O, "Keeps an object from eviction until unpin."},
-    {"unpin", objects_unpin, METH_O, "Ends that."},
-    {"checksum", objects_checksum, METH_O, "CRC32C of an object's bytes."},
-    {"evict", objects_evict, METH_O, "Frees so many bytes of unused objects; how many it were."},
-    {"stat", objects_stat, METH_O, "What is known of an object."},
-    {"list_some", objects_list_some, METH_O, "Objects of the pool behind a cursor, and the next."},
-    {"set_quota", objects_set_quota, METH_O, "Most bytes that this client may keep in memory."},
-    NATIVE_NAMED("replicate", objects_replicate, "Has so many nodes hold an object; how many do."),
-    {"where", objects_where, METH_O, "The ranks of nodes that hold an object."},
-    {"who", objects_who, METH_O, "The processes of this machine that hold an object."},
-    {"subscribe", client_subscribe, METH_VARARGS, "Begins events; see events()."},
-    {"unsubscribe", client_unsubscribe, METH_NOARGS, "Ends events."},
+    NATIVE_NAMED("get_start", objects_get_start,
+                 "get_start($self, ids, timeout=None, no_copy=False)\n--\n\n"
+                 "get_many, without waiting for it."),
+    {"contains", objects_contains, METH_O,
+     "contains($self, id, /)\n--\n\n"
+     "Whether a sealed object of that id is on this node."},
+    {"delete", objects_delete, METH_O,
+     "delete($self, id, /)\n--\n\n"
+     "Deletes an object, on every node."},
+    {"pin", objects_pin, METH_O,
+     "pin($self, id, /)\n--\n\n"
+     "Keeps an object from eviction until unpin."},
+    {"unpin", objects_unpin, METH_O,
+     "unpin($self, id, /)\n--\n\n"
+     "Ends that."},
+    {"checksum", objects_checksum, METH_O,
+     "checksum($self, id, /)\n--\n\n"
+     "CRC32C of an object's bytes."},
+    {"evict", objects_evict, METH_O,
+     "evict($self, size, /)\n--\n\n"
+     "Frees so many bytes of unused objects; how many it were."},
+    {"stat", objects_stat, METH_O,
+     "stat($self, id, /)\n--\n\n"
+     "What is known of an object."},
+    {"list_some", objects_list_some, METH_O,
+     "list_some($self, cursor, /)\n--\n\n"
+     "Objects of the pool behind a cursor, and the next."},
+    {"set_quota", objects_set_quota, METH_O,
+     "set_quota($self, quota, /)\n--\n\n"
+     "Most bytes that this client may keep in memory."},
+    NATIVE_NAMED("replicate", objects_replicate,
+                 "replicate($self, id, copies, timeout=10)\n--\n\n"
+                 "Has so many nodes hold an object; how many do."),
+    {"where", objects_where, METH_O,
+     "where($self, id, /)\n--\n\n"
+     "The ranks of nodes that hold an object."},
+    {"who", objects_who, METH_O,
+     "who($self, id, /)\n--\n\n"
+     "The processes of this machine that hold an object."},
+    {"subscribe", client_subscribe, METH_VARARGS,
+     "subscribe($self, flags=0, /)\n--\n\n"
+     "Begins events; see events()."},
+    {"unsubscribe", client_unsubscribe, METH_NOARGS,
+     "unsubscribe($self, /)\n--\n\n"
+     "Ends events."},
     {"next_event", client_next_event, METH_VARARGS,
+     "next_event($self, timeout=None, /)\n--\n\n"
      "(kind, id, size, meta_size), or None when none came in time."},
     {"fileno", client_fileno, METH_NOARGS,
+     "fileno($self, /)\n--\n\n"
      "A descriptor that is readable when something may have come."},
-    {"arm", client_arm, METH_NOARGS, "Before one looks, and then sleeps on the descriptor."},
-    {"poll", client_poll, METH_NOARGS, "Takes in what came; how much has ended."},
-    {"stats", client_stats, METH_NOARGS, "The node's counters and gauges."},
-    {"nodes", client_nodes, METH_NOARGS, "The nodes of the cluster, by rank."},
-    NATIVE_NAMED("create_region", region_create, "Creates a region, and opens it for all."),
-    NATIVE_NAMED("open_region", region_open, "Opens a region."),
-    {"regions_some", region_list_some, METH_VARARGS, "Regions behind a name, and whether more."},
-    NATIVE_NAMED("create_space", space_create, "Creates a space, and opens it for all."),
-    NATIVE_NAMED("open_space", space_open, "Opens a space."),
-    NATIVE_NAMED("delete_space", space_delete, "Deletes a space."),
-    NATIVE_NAMED("stat_space", space_stat, "What a space is like."),
-    {"spaces_some", space_list_some, METH_VARARGS, "Spaces behind a name, and whether more."},
-    NATIVE_NAMED("call", call_now, "Calls a service; its reply."),
-    NATIVE_NAMED("call_start", call_start, "call, without waiting for it."),
+    {"arm", client_arm, METH_NOARGS,
+     "arm($self, /)\n--\n\n"
+     "Before one looks, and then sleeps on the descriptor."},
+    {"poll", client_poll, METH_NOARGS,
+     "poll($self, /)\n--\n\n"
+     "Takes in what came; how much has ended."},
+    {"stats", client_stats, METH_NOARGS,
+     "stats($self, /)\n--\n\n"
+     "The node's counters and gauges."},
+    {"nodes", client_nodes, METH_NOARGS,
+     "nodes($self, /)\n--\n\n"
+     "The nodes of the cluster, by rank."},
+    NATIVE_NAMED("create_region", region_create,
+                 "create_region($self, name, size, *, chunk_size=0, where=None, group_access=0, "
+                 "other_access=0, mappable=False, near=None, timeout=10)\n--\n\n"
+                 "Creates a region, and opens it for all."),
+    NATIVE_NAMED("open_region", region_open,
+                 "open_region($self, name, access=3, timeout=10)\n--\n\n"
+                 "Opens a region."),
+    {"regions_some", region_list_some, METH_VARARGS,
+     "regions_some($self, after, /)\n--\n\n"
+     "Regions behind a name, and whether more."},
+    NATIVE_NAMED("create_space", space_create,
+                 "create_space($self, name, home_size, *, cache_size=0, block_size=0, "
+                 "group_access=0, other_access=0, durability='none', timeout=10)\n--\n\n"
+                 "Creates a space, and opens it for all."),
+    NATIVE_NAMED("open_space", space_open,
+                 "open_space($self, name, access=3, timeout=10)\n--\n\n"
+                 "Opens a space."),
+    NATIVE_NAMED("delete_space", space_delete,
+                 "delete_space($self, name, timeout=10)\n--\n\n"
+                 "Deletes a space."),
+    NATIVE_NAMED("stat_space", space_stat,
+                 "stat_space($self, name, timeout=10)\n--\n\n"
+                 "What a space is like."),
+    {"spaces_some", space_list_some, METH_VARARGS,
+     "spaces_some($self, after, /)\n--\n\n"
+     "Spaces behind a name, and whether more."},
+    NATIVE_NAMED("call", call_now,
+                 "call($self, service, request=b'', *, rank=None, timeout=None, one_way=False, "
+                 "idempotent=False, urgent=False, bulks=None)\n--\n\n"
+                 "Calls a service; its reply."),
+    NATIVE_NAMED("call_start", call_start,
+                 "call_start($self, service, request=b'', *, rank=None, timeout=None, "
+                 "one_way=False, idempotent=False, urgent=False, bulks=None)\n--\n\n"
+                 "call, without waiting for it."),
     NATIVE_NAMED("multicast", multicast_call,
+                 "multicast($self, service, request=b'', *, ranks=None, reduce='concat', size=8, "
+                 "version=0, fan=0, timeout=None, start=False)\n--\n\n"
                  "Calls a service on many nodes at once; what became of it."),
-    NATIVE_NAMED("alloc_bulk", bulk_alloc, "Memory that calls may bring."),
-    {"register", service_register, METH_O, "Serves a name: a service to receive requests of."},
+    NATIVE_NAMED("alloc_bulk", bulk_alloc,
+                 "alloc_bulk($self, size, access=3)\n--\n\n"
+                 "Memory that calls may bring."),
+    {"register", service_register, METH_O,
+     "register($self, name, /)\n--\n\n"
+     "Serves a name: a service to receive requests of."},
     {"__enter__", client_enter, METH_NOARGS, NULL},
     {"__exit__", client_close, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

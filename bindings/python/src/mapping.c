@@ -172,6 +172,7 @@ static Py_ssize_t mapping_length(PyObject *self)
 
 static PyMethodDef methods[] = {
     {"release", mapping_release, METH_NOARGS,
+     "release($self, /)\n--\n\n"
      "Unmaps it. BufferError: a buffer over it is in use; StaleError: it was the region's no "
      "more."},
     {"__enter__", mapping_enter, METH_NOARGS, NULL},

@@ -237,9 +237,15 @@ static PyObject *pending_result(PyObject *self, PyObject *unused)
 }
 
 static PyMethodDef methods[] = {
-    {"done", pending_done, METH_NOARGS, "Whether it has ended."},
-    {"cancel", pending_cancel, METH_NOARGS, "Gives it up."},
-    {"result", pending_result, METH_NOARGS, "What one that is done has come to, once."},
+    {"done", pending_done, METH_NOARGS,
+     "done($self, /)\n--\n\n"
+     "Whether it has ended."},
+    {"cancel", pending_cancel, METH_NOARGS,
+     "cancel($self, /)\n--\n\n"
+     "Gives it up."},
+    {"result", pending_result, METH_NOARGS,
+     "result($self, /)\n--\n\n"
+     "What one that is done has come to, once."},
     {NULL, NULL, 0, NULL},
 };
 

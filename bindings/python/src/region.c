@@ -688,24 +688,57 @@ PyObject *region_list_some(PyObject *self, PyObject *arguments)
 /* ---- the type ------------------------------------------------------------- */
 
 static PyMethodDef methods[] = {
-    NATIVE_NAMED("read", region_read, "Bytes of the region."),
-    NATIVE_NAMED("read_into", region_read_into, "Reads as many as a buffer has room for."),
-    NATIVE_NAMED("write", region_write, "Writes what is in a buffer."),
-    NATIVE_NAMED("memset", region_memset, "Makes all bytes of a range one byte."),
-    NATIVE_NAMED("copy", region_copy, "Copies bytes of another region, or of this one, to here."),
-    NATIVE_NAMED("fetch_add", region_fetch_add, "Adds to a word; what it was."),
-    NATIVE_NAMED("compare_swap", region_compare_swap, "Sets a word if it is one; what it was."),
-    NATIVE_NAMED("lock", region_lock,
-                 "A handle of the region that is good as long as the lock is held; closing it "
-                 "unlocks."),
-    NATIVE_NAMED("barrier", region_barrier, "Waits until all parties have arrived."),
-    NATIVE_NAMED("map", region_map, "A buffer of the region's own memory, where that is here."),
-    NATIVE_NAMED("grant", region_grant, "Gives rights to whom it says, and takes some."),
-    NATIVE_NAMED("resize", region_resize, "Makes it longer or shorter."),
-    NATIVE_NAMED("move", region_move, "Moves a chunk to another node."),
-    NATIVE_NAMED("free", region_free, "Ends the region, for all."),
-    NATIVE_NAMED("stat", region_stat, "What it is like."),
-    {"close", handle_close, METH_NOARGS, "Closes the handle; of a lock: unlocks."},
+    NATIVE_NAMED("read", region_read,
+                 "read($self, offset, size, timeout=None, start=False)\n--\n\n"
+                 "Bytes of the region."),
+    NATIVE_NAMED("read_into", region_read_into,
+                 "read_into($self, offset, buffer, timeout=None, start=False)\n--\n\n"
+                 "Reads as many as a buffer has room for."),
+    NATIVE_NAMED("write", region_write,
+                 "write($self, offset, data, timeout=None, start=False)\n--\n\n"
+                 "Writes what is in a buffer."),
+    NATIVE_NAMED("memset", region_memset,
+                 "memset($self, offset, byte, size, timeout=None, start=False)\n--\n\n"
+                 "Makes all bytes of a range one byte."),
+    NATIVE_NAMED(
+        "copy", region_copy,
+        "copy($self, to_offset, source, from_offset, size, timeout=None, start=False)\n--\n\n"
+        "Copies bytes of another region, or of this one, to here."),
+    NATIVE_NAMED("fetch_add", region_fetch_add,
+                 "fetch_add($self, offset, added=1, timeout=None, start=False)\n--\n\n"
+                 "Adds to a word; what it was."),
+    NATIVE_NAMED("compare_swap", region_compare_swap,
+                 "compare_swap($self, offset, compare, swap, timeout=None, start=False)\n--\n\n"
+                 "Sets a word if it is one; what it was."),
+    NATIVE_NAMED(
+        "lock", region_lock,
+        "lock($self, number, *, shared=False, term=None, timeout=None, start=False)\n--\n\n"
+        "A handle of the region that is good as long as the lock is held; closing it "
+        "unlocks."),
+    NATIVE_NAMED("barrier", region_barrier,
+                 "barrier($self, number, parties, timeout=None, start=False)\n--\n\n"
+                 "Waits until all parties have arrived."),
+    NATIVE_NAMED("map", region_map,
+                 "map($self, offset=0, size=0, writable=False, timeout=10)\n--\n\n"
+                 "A buffer of the region's own memory, where that is here."),
+    NATIVE_NAMED("grant", region_grant,
+                 "grant($self, whose, give=0, take=0, timeout=10)\n--\n\n"
+                 "Gives rights to whom it says, and takes some."),
+    NATIVE_NAMED("resize", region_resize,
+                 "resize($self, size, where=None, timeout=10)\n--\n\n"
+                 "Makes it longer or shorter."),
+    NATIVE_NAMED("move", region_move,
+                 "move($self, chunk, rank, timeout=10)\n--\n\n"
+                 "Moves a chunk to another node."),
+    NATIVE_NAMED("free", region_free,
+                 "free($self, timeout=10)\n--\n\n"
+                 "Ends the region, for all."),
+    NATIVE_NAMED("stat", region_stat,
+                 "stat($self, timeout=10)\n--\n\n"
+                 "What it is like."),
+    {"close", handle_close, METH_NOARGS,
+     "close($self, /)\n--\n\n"
+     "Closes the handle; of a lock: unlocks."},
     {"__enter__", handle_enter, METH_NOARGS, NULL},
     {"__exit__", handle_close, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -355,9 +355,17 @@ static PyObject *request_get_bulks(PyObject *self, void *closure)
 }
 
 static PyMethodDef request_methods[] = {
-    NATIVE_NAMED("pull", bulk_pull, "Brings bytes of the caller's memory into some of one's own."),
-    NATIVE_NAMED("push", bulk_push, "Brings bytes of one's own memory into the caller's."),
-    NATIVE_NAMED("reply", request_reply, "Answers it, once: with bytes, or a status."),
+    NATIVE_NAMED(
+        "pull", bulk_pull,
+        "pull($self, number, bulk, offset=0, local_offset=0, size=None, start=False)\n--\n\n"
+        "Brings bytes of the caller's memory into some of one's own."),
+    NATIVE_NAMED(
+        "push", bulk_push,
+        "push($self, number, bulk, offset=0, local_offset=0, size=None, start=False)\n--\n\n"
+        "Brings bytes of one's own memory into the caller's."),
+    NATIVE_NAMED("reply", request_reply,
+                 "reply($self, data=b'', status=0)\n--\n\n"
+                 "Answers it, once: with bytes, or a status."),
     {NULL, NULL, 0, NULL},
 };
 
@@ -542,9 +550,15 @@ static PyObject *service_receive_start(PyObject *self, PyObject *arguments, PyOb
 }
 
 static PyMethodDef methods[] = {
-    NATIVE_NAMED("receive", service_receive, "The next request, waiting for it."),
-    NATIVE_NAMED("receive_start", service_receive_start, "The same, without waiting."),
-    {"close", handle_close, METH_NOARGS, "Ends the service, when its last request is gone."},
+    NATIVE_NAMED("receive", service_receive,
+                 "receive($self, timeout=None)\n--\n\n"
+                 "The next request, waiting for it."),
+    NATIVE_NAMED("receive_start", service_receive_start,
+                 "receive_start($self, timeout=None)\n--\n\n"
+                 "The same, without waiting."),
+    {"close", handle_close, METH_NOARGS,
+     "close($self, /)\n--\n\n"
+     "Ends the service, when its last request is gone."},
     {"__enter__", handle_enter, METH_NOARGS, NULL},
     {"__exit__", handle_close, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -576,23 +576,56 @@ static PyObject *space_get_block_size(PyObject *self, void *closure)
 
 static PyMethodDef methods[] = {
     NATIVE_NAMED("alloc", space_alloc,
+                 "alloc($self, size, *, near=0, rank=None, alignment=1, timeout=10)\n--\n\n"
                  "Allocates bytes, all zero: here, near an address, or on a rank; its address."),
-    NATIVE_NAMED("free", space_free, "Frees what alloc gave."),
-    NATIVE_NAMED("read", space_read, "Bytes of the space."),
-    NATIVE_NAMED("write", space_write, "Writes what is in a buffer; others see it later."),
-    NATIVE_NAMED("get_bytes", space_get_bytes, "A value of one block: of one put_bytes, whole."),
-    NATIVE_NAMED("put_bytes", space_put_bytes, "Puts one behind all that was written before."),
-    NATIVE_NAMED("store_fence", space_store_fence, "Orders what was written before what will be."),
-    NATIVE_NAMED("fence", space_fence, "Waits until all that was written is seen by all."),
-    NATIVE_NAMED("flush", space_flush, "The same, and raises what failed."),
-    NATIVE_NAMED("fetch_add", space_fetch_add, "Adds to a word; what it was."),
-    NATIVE_NAMED("exchange", space_exchange, "Sets a word; what it was."),
-    NATIVE_NAMED("compare_swap", space_compare_swap, "Sets a word if it is one; what it was."),
-    NATIVE_NAMED("put", space_put, "Puts a word behind all that was written before."),
-    NATIVE_NAMED("get", space_get, "A word."),
-    NATIVE_NAMED("lock", space_lock, "Locks the blocks of a range for this thread."),
-    NATIVE_NAMED("unlock", space_unlock, "Lets go of them, behind all that was written."),
-    {"close", handle_close, METH_NOARGS, "Closes the handle."},
+    NATIVE_NAMED("free", space_free,
+                 "free($self, address, timeout=10)\n--\n\n"
+                 "Frees what alloc gave."),
+    NATIVE_NAMED("read", space_read,
+                 "read($self, address, size, timeout=10)\n--\n\n"
+                 "Bytes of the space."),
+    NATIVE_NAMED("write", space_write,
+                 "write($self, address, data, timeout=10)\n--\n\n"
+                 "Writes what is in a buffer; others see it later."),
+    NATIVE_NAMED("get_bytes", space_get_bytes,
+                 "get_bytes($self, address, size, timeout=10)\n--\n\n"
+                 "A value of one block: of one put_bytes, whole."),
+    NATIVE_NAMED("put_bytes", space_put_bytes,
+                 "put_bytes($self, address, data, timeout=10)\n--\n\n"
+                 "Puts one behind all that was written before."),
+    NATIVE_NAMED("store_fence", space_store_fence,
+                 "store_fence($self, timeout=10)\n--\n\n"
+                 "Orders what was written before what will be."),
+    NATIVE_NAMED("fence", space_fence,
+                 "fence($self, timeout=10)\n--\n\n"
+                 "Waits until all that was written is seen by all."),
+    NATIVE_NAMED("flush", space_flush,
+                 "flush($self, timeout=10)\n--\n\n"
+                 "The same, and raises what failed."),
+    NATIVE_NAMED("fetch_add", space_fetch_add,
+                 "fetch_add($self, address, added=1, timeout=10)\n--\n\n"
+                 "Adds to a word; what it was."),
+    NATIVE_NAMED("exchange", space_exchange,
+                 "exchange($self, address, value, timeout=10)\n--\n\n"
+                 "Sets a word; what it was."),
+    NATIVE_NAMED("compare_swap", space_compare_swap,
+                 "compare_swap($self, address, expected, value, timeout=10)\n--\n\n"
+                 "Sets a word if it is one; what it was."),
+    NATIVE_NAMED("put", space_put,
+                 "put($self, address, value, timeout=10)\n--\n\n"
+                 "Puts a word behind all that was written before."),
+    NATIVE_NAMED("get", space_get,
+                 "get($self, address, timeout=10)\n--\n\n"
+                 "A word."),
+    NATIVE_NAMED("lock", space_lock,
+                 "lock($self, address, length=1, *, shared=False, wait=True, timeout=10)\n--\n\n"
+                 "Locks the blocks of a range for this thread."),
+    NATIVE_NAMED("unlock", space_unlock,
+                 "unlock($self, address, length=1, timeout=10)\n--\n\n"
+                 "Lets go of them, behind all that was written."),
+    {"close", handle_close, METH_NOARGS,
+     "close($self, /)\n--\n\n"
+     "Closes the handle."},
     {"__enter__", handle_enter, METH_NOARGS, NULL},
     {"__exit__", handle_close, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},

@@ -168,6 +168,7 @@ static PyObject *view_repr(PyObject *self)
 
 static PyMethodDef methods[] = {
     {"release", view_release, METH_NOARGS,
+     "release($self, /)\n--\n\n"
      "Ends the view: its bytes may go. BufferError: a buffer over it is in use."},
     {"__enter__", view_enter, METH_NOARGS, NULL},
     {"__exit__", view_exit, METH_VARARGS, NULL},

@@ -211,11 +211,15 @@ static PyObject *writer_get_id(PyObject *self, void *closure)
 
 static PyMethodDef methods[] = {
     {"seal", writer_seal, METH_NOARGS,
+     "seal($self, /)\n--\n\n"
      "Makes the object visible, and its bytes unchangeable. BufferError: a buffer over it is in "
      "use."},
     {"write", writer_write, METH_VARARGS,
+     "write($self, data, at=0, /)\n--\n\n"
      "Copies what is in a buffer to an offset (0) of the object, without the interpreter's lock."},
-    {"abort", writer_abort, METH_NOARGS, "Gives the object up."},
+    {"abort", writer_abort, METH_NOARGS,
+     "abort($self, /)\n--\n\n"
+     "Gives the object up."},
     {"__enter__", writer_enter, METH_NOARGS, NULL},
     {"__exit__", writer_exit, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
