@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls and services in Python: replies, statuses, what goes unanswered, deadlines, a service that ends."""
 import os
+import signal
 import sys
 import threading
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from node import MIB, other, raises, run_tests, wait_for, with_client  # noqa: E402
+from node import MIB, child_of, other, raises, run_tests, wait_for, with_client  # noqa: E402
 
 import nigh  # noqa: E402
 
@@ -262,6 +263,30 @@ def test_calls_have_deadlines(client):
         client.call("slow", rank=(1 << 32) - 1)
     with raises(TypeError):
         client.call(b"slow")
+
+
+@with_client("--hold")
+def test_a_service_that_ended_with_its_node_is_told(client):
+    """Whoever serves hears of it, as nobody calls there any more."""
+    service = client.register("s")
+    first = child_of(client.node.process.pid)
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: child_of(client.node.process.pid) not in (0, first))
+
+    def has_ended():
+        try:
+            service.receive(0)
+        except (nigh.TimeoutError, nigh.NodeLostError):
+            return False
+        except nigh.ClosedError:
+            return True
+
+    wait_for(has_ended)
+    assert not service.closed
+    with raises(nigh.ClosedError):
+        nigh.serve(service, lambda request: None)
+    service.close()
+    client.register("s").close()
 
 
 @with_client()

@@ -12,7 +12,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from node import MIB, other, raises, run_tests, wait_for, with_client  # noqa: E402
+from node import MIB, child_of, other, raises, run_tests, wait_for, with_client  # noqa: E402
 
 import nigh  # noqa: E402
 
@@ -324,6 +324,30 @@ def test_a_node_that_dies_is_heard_of(client):
     assert bytes(view) == b"abc"
     client.node.process.wait()
     client.node.stop = lambda: (0, "")
+
+
+@with_client("--hold")
+def test_a_get_that_cannot_begin_keeps_nothing(client):
+    """What was here it has already as it finds that there is no node to ask for the rest."""
+    client.put("x", b"abc")
+    holder = client.node.process.pid
+    os.kill(holder, signal.SIGSTOP)  # which begins no other
+    try:
+        os.kill(child_of(holder), signal.SIGKILL)
+        for get in (client.get_many, client.get_start):
+            with raises(nigh.NodeLostError):
+                get(["x", "never"])
+    finally:
+        os.kill(holder, signal.SIGCONT)
+
+    def holders():
+        try:
+            return client.stat("x")["holders"]
+        except nigh.NodeLostError:
+            return None
+
+    wait_for(lambda: holders() is not None)
+    wait_for(lambda: holders() == 0)
 
 
 HOLDS = """

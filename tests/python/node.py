@@ -37,6 +37,13 @@ def other(client, **more):
     return nigh.Client(client.node.path, **more)
 
 
+def child_of(pid):
+    """The node that nighd --hold keeps; 0: there is none now."""
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        children = file.read().split()
+    return int(children[0]) if children else 0
+
+
 @contextlib.contextmanager
 def raises(kind, *words):
     """The block raises just this, and its text has these words."""

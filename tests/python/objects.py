@@ -4,6 +4,7 @@
 import os
 import pathlib
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from node import MIB, other, raises, run_tests, wait_for, with_client  # noqa: E402
@@ -273,6 +274,34 @@ def test_gets_of_many(client):
     assert client.get_many([], 0) == []
     del views
     assert client.stat("o0")["holders"] == 0
+
+
+def test_gets_of_many_fail_whatever_their_order():
+    """One that is not there in time does not hide that another cannot be read."""
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        @with_client("--spill", folder, memory="32M")
+        def test(client):
+            for number in range(60):
+                client.put(f"o{number}", os.urandom(MIB), timeout=20)
+            wait_for(lambda: any(info["state"] == "spilled" for info in client.list()))
+            wait_for(lambda: not any(name.endswith(".writing") for name in os.listdir(folder)))
+            damaged = set()
+            for name in os.listdir(folder):
+                if name.endswith(".object") and os.path.getsize(os.path.join(folder, name)) > MIB:
+                    with open(os.path.join(folder, name), "r+b") as file:
+                        damaged.add(file.read(40)[20:])
+                        file.seek(700000)
+                        file.write(b"other bytes")
+            first, second = [info["id"] for info in client.list() if info["state"] == "spilled" and info["id"] in damaged][:2]
+            for ids in (["none", first], [second, "none"]):
+                try:
+                    client.get_many(ids, 2)
+                    raise AssertionError
+                except nigh.CorruptError as error:
+                    late, corrupt = nigh.TimeoutError.status, nigh.CorruptError.status
+                    assert error.statuses == ([late, corrupt] if ids[0] == "none" else [corrupt, late])
+
+        test()
 
 
 @with_client()

@@ -18,6 +18,7 @@ import select
 import subprocess
 import tempfile
 import time
+import weakref
 from typing import Any, Callable, Iterator, Sequence
 
 from . import (Client, Event, ExistsError, InUseError, NotFoundError, OutOfMemoryError, QuotaError, View, Writer, _event, _native,
@@ -77,6 +78,7 @@ class _Watch:
         self._client = client
         self._told: collections.deque[Event] = collections.deque()
         self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._end = weakref.finalize(self, os.close, self._bell)
         self._epoll = select.epoll()
         self._epoll.register(client.fileno(), select.EPOLLIN)
         self._epoll.register(self._bell, select.EPOLLIN)
@@ -101,7 +103,7 @@ class _Watch:
 
     def close(self) -> None:
         self._epoll.close()
-        os.close(self._bell)
+        self._end()
 
 
 class PlasmaClient:
