@@ -75,31 +75,72 @@ def test_a_rank_that_fails_ends_the_nodes():
         assert mpi(folder, 2, "1", "exit $((5 * OMPI_COMM_WORLD_RANK))").returncode != 0
 
 
+def test_a_folder_that_was_there_is_left_as_it_is():
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        shared = os.path.join(folder, "run")
+        os.mkdir(shared)
+        with open(os.path.join(shared, "thesis"), "w", encoding="ascii") as file:
+            file.write("years of work")
+        result = run(folder, ["bash", os.path.join(SOURCE, "examples/mpi-nodes"), shared, "true"], NIGH_BUILD=BUILD, RANK="0", SIZE="1",
+                     LOCAL_RANK="0")
+        assert result.returncode != 0 and shared in result.stderr, result.stderr
+        assert os.listdir(shared) == ["thesis"], os.listdir(shared)
+
+
+def fake_slurm(folder):
+    """Programs that play Slurm, of three machines that are this one; what $PATH is to be."""
+    fakes = os.path.join(folder, "fakes")
+    os.mkdir(fakes)
+    for name, text in (
+            ("scontrol", 'printf "127.0.0.%s\\n" 1 2 3\n'),
+            # A process for each of three machines, until all have ended; a signal goes on to them.
+            ("srun", 'while [ "${1#--}" != "$1" ]; do shift; done\npids=\n'
+                     'trap \'kill $pids 2>/dev/null; wait $pids; exit 143\' TERM\n'
+                     'for id in 0 1 2; do SLURM_NODEID=$id SLURM_PROCID=$id "$@" & pids="$pids $!"; done\n'
+                     'status=0\nfor pid in $pids; do wait "$pid" || status=$?; done\nexit $status\n')):
+        path = os.path.join(fakes, name)
+        with open(path, "w", encoding="ascii") as file:
+            file.write("#!/bin/bash\n" + text)
+        os.chmod(path, 0o755)
+    for program in (os.environ["NIGH"], os.environ["NIGHD"]):
+        os.symlink(program, os.path.join(fakes, os.path.basename(program)))
+    return fakes + ":" + os.environ["PATH"]
+
+
 def test_slurms_script_with_programs_that_play_slurm():
     with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
-        fakes = os.path.join(folder, "fakes")
-        os.mkdir(fakes)
-        for name, text in (
-                ("scontrol", 'printf "127.0.0.%s\\n" 1 2 3\n'),
-                # A process for each of three machines, until all have ended; a signal goes on to them.
-                ("srun", 'while [ "${1#--}" != "$1" ]; do shift; done\npids=\n'
-                         'trap \'kill $pids 2>/dev/null; wait $pids; exit 143\' TERM\n'
-                         'for id in 0 1 2; do SLURM_NODEID=$id SLURM_PROCID=$id "$@" & pids="$pids $!"; done\n'
-                         'status=0\nfor pid in $pids; do wait "$pid" || status=$?; done\nexit $status\n')):
-            path = os.path.join(fakes, name)
-            with open(path, "w", encoding="ascii") as file:
-                file.write("#!/bin/bash\n" + text)
-            os.chmod(path, 0o755)
-        for program in (os.environ["NIGH"], os.environ["NIGHD"]):
-            os.symlink(program, os.path.join(fakes, os.path.basename(program)))
+        path = fake_slurm(folder)
         job = f"test{os.getpid()}"
         result = run(folder, ["bash", os.path.join(SOURCE, "examples/slurm.sbatch"), "bash", "-c",
                               f"set -- $SLURM_PROCID 3; {EXCHANGE}"],
-                     PATH=fakes + ":" + os.environ["PATH"], SLURM_JOB_ID=job, SLURM_JOB_NODELIST="three", SLURM_JOB_NUM_NODES="3",
+                     PATH=path, SLURM_JOB_ID=job, SLURM_JOB_NODELIST="three", SLURM_JOB_NUM_NODES="3",
                      NIGH_SHARED=folder, NIGH_PORT=str(raw.free_ports(1)[0]), NIGH_NODE_FLAGS="--memory 64M")
         assert result.returncode == 0, (result.stdout, result.stderr)
         assert sorted(result.stdout.splitlines()) == [f"rank {rank} has all of 3" for rank in range(3)], result.stdout
         nothing_is_left(job, os.path.join(folder, f".nigh-{job}"), *[f"/tmp/nigh-{job}-{rank}" for rank in range(3)])
+
+
+def test_slurms_script_where_another_has_made_the_folder():
+    """Nodes do not start in it, nothing in it is asked, and it stays."""
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        path, job = fake_slurm(folder), f"squat{os.getpid()}"
+        squatted = [f"/tmp/nigh-{job}-{rank}" for rank in range(3)]
+        with open(os.path.join(folder, "fakes", "seq"), "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\necho 1\n")  # tasks wait for less than a minute
+        os.chmod(os.path.join(folder, "fakes", "seq"), 0o755)
+        for name in squatted:
+            os.symlink(folder, name)
+        try:
+            result = run(folder, ["bash", os.path.join(SOURCE, "examples/slurm.sbatch"), "touch", os.path.join(folder, "ran")], PATH=path,
+                         SLURM_JOB_ID=job, SLURM_JOB_NODELIST="three", SLURM_JOB_NUM_NODES="3", NIGH_SHARED=folder,
+                         NIGH_PORT=str(raw.free_ports(1)[0]), NIGH_NODE_FLAGS="--memory 64M")
+            assert result.returncode != 0 and "File exists" in result.stderr, result.stderr
+            assert not os.path.exists(os.path.join(folder, "ran")) and not os.path.exists(os.path.join(folder, "sock"))
+            assert all(os.path.islink(name) for name in squatted)
+            nothing_is_left(job, os.path.join(folder, f".nigh-{job}"))
+        finally:
+            for name in squatted:
+                os.unlink(name)
 
 
 def check(folder, config, *words):
