@@ -246,7 +246,8 @@ static nigh_status read_object(struct disk *disk, const struct store_disk_job *j
     }
     if (status != NIGH_OK) {
         LOG_WARN(
-            "a spilled object cannot be read back: see to the disk of --spill; the object is lost",
+            "a spilled object cannot be read back: see to the disk of --spill; the next get tries "
+            "again",
             "file=%s status=%s", name, nigh_status_name(status));
         return status;
     }

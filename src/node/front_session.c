@@ -39,7 +39,8 @@ static void front_pool_added(struct pool *pool, uint32_t lane, nigh_status statu
         return;
     pool->failed_lanes |= UINT64_C(1) << lane;
     LOG_ERROR("lane cannot serve a pool: free memory on the machine, or lower --max-objects",
-              "lane=%u pool=%s status=%s", lane, pool->rules.name, nigh_status_name(status));
+              "lane=%u pool=\"%s\" status=%s", lane, LOG_QUOTE(pool->rules.name),
+              nigh_status_name(status));
 }
 
 static void front_announce_to(struct front *front, struct pool *pool, uint32_t lane)

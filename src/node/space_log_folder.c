@@ -244,12 +244,13 @@ nigh_status space_log_folder_make(int fd, const struct space_info *info, int *sp
     if (status != NIGH_OK) {
         LOG_ERROR("a directory is not of the log of its space, or cannot be written: give it to "
                   "the node's user, or move it away",
-                  "name=%s space=%s status=%s", name, info->name, nigh_status_name(status));
+                  "name=%s space=\"%s\" status=%s", name, LOG_QUOTE(info->name),
+                  nigh_status_name(status));
         fd_close(space_fd);
     } else if (is_refused(*space_fd)) {
         LOG_ERROR("the log of a space is an old one, and is not begun from: put the last one in "
                   "its place, or remove the directory, which gives up what this node had of it",
-                  "name=%s space=%s", name, info->name);
+                  "name=%s space=\"%s\"", name, LOG_QUOTE(info->name));
         fd_close(space_fd);
         status = NIGH_CORRUPT;
     }
