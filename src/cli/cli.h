@@ -92,6 +92,10 @@ const char *cli_nearest_verb(const char *word);
 void cli_error(const struct cli *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* The same where nothing fails: with --json it is not why something later does. */
+void cli_warning(const struct cli *cli, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 struct json;
 
 /* Adds what was said, as "error", and "exit_code" to an open object; what went well gets neither.

@@ -24,6 +24,7 @@
 #define START_US UINT64_C(60000000) /* without --timeout */
 #define STOP_US  UINT64_C(10000000)
 #define ASK_US   UINT64_C(1000000) /* a node that is looked at */
+#define OPEN_US  UINT64_C(5000000) /* one that is started, before it is looked whether it lives */
 #define LOOK_NS  20000000
 
 enum own_option {
@@ -59,6 +60,7 @@ static void catch_signals(void)
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL);
+    (void)signal(SIGCHLD, SIG_DFL); /* ignored, a child's number is free as soon as it ends */
 }
 
 /* ---- what is said --------------------------------------------------------- */
@@ -191,7 +193,7 @@ static int told_of_end(struct cluster *cluster, uint32_t rank)
 static int told_of_time(struct cluster *cluster, const char *what)
 {
     if (interrupted != 0) {
-        cli_error(cluster->cli, "interrupted: the nodes were ended, and nothing is left");
+        cli_error(cluster->cli, "interrupted: the start is undone");
         return CLI_FAILED;
     }
     cli_error(cluster->cli,
@@ -204,6 +206,15 @@ static int told_of_time(struct cluster *cluster, const char *what)
 static bool is_over(uint64_t until_us)
 {
     return interrupted != 0 || clock_now_us(&clock_monotonic) >= until_us;
+}
+
+/* Of what is left until then, as much; 1 where nothing is. */
+static uint64_t part_of(uint64_t until_us, uint64_t most_us)
+{
+    uint64_t now_us = clock_now_us(&clock_monotonic);
+    uint64_t left_us = now_us < until_us ? until_us - now_us : 1;
+
+    return left_us < most_us ? left_us : most_us;
 }
 
 /* Until each has said that it serves; a node that ends says nothing, and is at its end. */
@@ -266,7 +277,7 @@ static int await_agreement(struct cluster *cluster, uint64_t until_us)
     int exit_code = CLI_OK;
 
     for (uint32_t rank = 0; exit_code == CLI_OK && rank < cluster->count; rank++) {
-        nigh_client *client = ask(cluster, rank, START_US);
+        nigh_client *client = ask(cluster, rank, part_of(until_us, OPEN_US));
 
         while (exit_code == CLI_OK && (client == NULL || !has_agreed(cluster, client))) {
             cluster_look(cluster);
@@ -277,12 +288,15 @@ static int await_agreement(struct cluster *cluster, uint64_t until_us)
             if (exit_code == CLI_OK && is_over(until_us)) {
                 exit_code = told_of_time(cluster, "the nodes have not agreed in time");
             }
-            client = client == NULL && exit_code == CLI_OK ? ask(cluster, rank, ASK_US) : client;
+            if (client == NULL && exit_code == CLI_OK) {
+                client = ask(cluster, rank, part_of(until_us, OPEN_US));
+            }
             (void)nanosleep(&pause, NULL);
         }
         nigh_client_close(client);
     }
-    return exit_code;
+    /* Who interrupted it in the last moment has it undone, too. */
+    return exit_code == CLI_OK && interrupted != 0 ? told_of_time(cluster, "") : exit_code;
 }
 
 static int start_nodes(struct cluster *cluster, const struct job *job, const char *program)
@@ -327,10 +341,10 @@ static int look_at_former(struct cluster *cluster)
         dead = cluster->nodes[rank].life != CLUSTER_LIVES ? rank : dead;
     }
     if (lives == 0) {
-        cli_error(cluster->cli,
-                  "what an earlier cluster left in %s is removed: its nodes have "
-                  "ended",
-                  cluster->dir);
+        cli_warning(cluster->cli,
+                    "what an earlier cluster left in %s is removed: its nodes have "
+                    "ended",
+                    cluster->dir);
         return CLI_OK;
     }
     if (lives == cluster->count) {
@@ -348,11 +362,52 @@ static int look_at_former(struct cluster *cluster)
     return CLI_EXISTS;
 }
 
+/* Ends what lives, and removes all; what does not end keeps its files, by which it can be found. */
+static int end_all(struct cluster *cluster, uint64_t timeout_us, uint32_t *killed)
+{
+    uint32_t first = 0, left = cluster_end(cluster, timeout_us, killed, &first);
+
+    if (left == 0) {
+        cluster_clear(cluster);
+        return CLI_OK;
+    }
+    cli_error(cluster->cli,
+              "%u node%s not ended though killed, as node %u (process %d): see what it waits for "
+              "(ps -o stat,wchan), then 'nigh cluster stop' again; the files in %s are left",
+              left, left == 1 ? " has" : "s have", first, cluster->nodes[first].pid, cluster->dir);
+    return CLI_FAILED;
+}
+
+/* The folder is this start's alone, and nothing is in it that another cluster left. */
+static int open_for_start(struct cluster *cluster)
+{
+    int exit_code = cluster_open(cluster, CLUSTER_STARTS);
+
+    if (exit_code == CLI_OK && cluster->is_there) {
+        exit_code = look_at_former(cluster);
+        if (exit_code == CLI_OK) {
+            cluster_empty(cluster); /* the folder stays, and locked */
+        }
+    }
+    return exit_code;
+}
+
+static void print_result(const struct cluster *cluster, const struct job *job)
+{
+    static const bool answers[CLUSTER_NODES] = {true, true, true, true, true, true, true, true};
+
+    if (cluster->cli->json) {
+        print_json(cluster, answers);
+    } else {
+        print_started(cluster, job);
+    }
+}
+
 static int start(struct cluster *cluster, const struct job *job)
 {
     char program[4096];
     uint32_t killed;
-    int exit_code;
+    int exit_code, ended;
 
     if (!cluster_program(job->nighd, program, sizeof program)) {
         cli_error(cluster->cli,
@@ -362,17 +417,7 @@ static int start(struct cluster *cluster, const struct job *job)
                   job->nighd != NULL ? job->nighd : "");
         return CLI_FAILED;
     }
-    exit_code = cluster_open(cluster, CLUSTER_STARTS);
-    if (exit_code == CLI_OK && cluster->count > 0) {
-        exit_code = look_at_former(cluster);
-        if (exit_code != CLI_OK) {
-            return exit_code;
-        }
-        cluster_clear(cluster);
-        cluster_close(cluster);
-        cluster->count = 0;
-        exit_code = cluster_open(cluster, CLUSTER_STARTS);
-    }
+    exit_code = open_for_start(cluster);
     if (exit_code != CLI_OK) {
         return exit_code;
     }
@@ -380,18 +425,11 @@ static int start(struct cluster *cluster, const struct job *job)
     cluster->count = job->count;
     exit_code = start_nodes(cluster, job, program);
     if (exit_code == CLI_OK) {
-        bool answers[CLUSTER_NODES] = {true, true, true, true, true, true, true, true};
-
-        if (cluster->cli->json) {
-            print_json(cluster, answers);
-        } else {
-            print_started(cluster, job);
-        }
+        print_result(cluster, job);
         return CLI_OK;
     }
-    killed = cluster_end(cluster, STOP_US);
-    cluster_clear(cluster);
-    return killed > 0 ? CLI_FAILED : exit_code;
+    ended = end_all(cluster, STOP_US, &killed);
+    return killed > 0 || ended != CLI_OK ? CLI_FAILED : exit_code;
 }
 
 /* ---- stop, ls ------------------------------------------------------------- */
@@ -414,26 +452,27 @@ static int stop(struct cluster *cluster)
             return CLI_DENIED;
         }
     }
-    killed = cluster_end(cluster, cluster->cli->timeout_given ? cluster->cli->timeout_us : STOP_US);
-    if (killed > 0) {
-        cli_error(cluster->cli,
-                  "%u node%s did not end in time, and %s killed: what others might "
-                  "have taken over is gone",
-                  killed, killed == 1 ? "" : "s", killed == 1 ? "was" : "were");
+    exit_code =
+        end_all(cluster, cluster->cli->timeout_given ? cluster->cli->timeout_us : STOP_US, &killed);
+    if (exit_code == CLI_OK && killed > 0) {
+        cli_warning(cluster->cli,
+                    "%u node%s did not end in time, and %s killed: what others might "
+                    "have taken over is gone",
+                    killed, killed == 1 ? "" : "s", killed == 1 ? "was" : "were");
     }
-    cluster_clear(cluster);
-    return CLI_OK;
+    return exit_code;
 }
 
 static int ls(struct cluster *cluster)
 {
-    bool answers[CLUSTER_NODES] = {false}, all = true;
+    bool answers[CLUSTER_NODES] = {false}, all;
     int exit_code = cluster_open(cluster, CLUSTER_LOOKS);
 
     if (exit_code != CLI_OK) {
         return exit_code;
     }
     cluster_look(cluster);
+    all = cluster->count > 0; /* 0: a start was killed before it had a list */
     for (uint32_t rank = 0; rank < cluster->count; rank++) {
         nigh_client *client =
             cluster->nodes[rank].life == CLUSTER_LIVES ? ask(cluster, rank, ASK_US) : NULL;
@@ -452,7 +491,8 @@ static int ls(struct cluster *cluster)
 
 /* ---- what is asked for ---------------------------------------------------- */
 
-/* "--http=7707", "-x": whether it is one that a node here cannot have. */
+/* "--http=7707", "-x": whether it is one that a node here cannot have. nighd takes the beginning of
+ * an option for it, too, and none that it has is the beginning of one of these. */
 static bool is_refused(const char *word)
 {
     size_t length;
@@ -463,7 +503,7 @@ static bool is_refused(const char *word)
     word += 2;
     length = strcspn(word, "=");
     for (size_t i = 0; length > 0 && i < ARRAY_LENGTH(not_taken); i++) {
-        if (strncmp(word, not_taken[i], length) == 0 && not_taken[i][length] == '\0') {
+        if (strncmp(word, not_taken[i], length) == 0) {
             return true;
         }
     }

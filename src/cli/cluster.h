@@ -3,15 +3,17 @@
  * A local cluster for trying things: nodes of this machine's loopback whose files lie in one
  * directory. What is kept there:
  *
- *   nodes                the list, an address a line; there is a cluster here as long as it is
+ *   cluster              the mark, a line of this program's; without it nothing is removed here
+ *   nodes                the list, an address a line
  *   key                  the cluster's key
- *   made                 the directory was made for it, and goes with it
+ *   cluster.made         the directory was made for it, and goes with it
  *   nodeR.pid            R's process, which has it locked as long as it lives
  *   nodeR.sock, .log     where clients of R connect, and what it says
  *   stateR, logs         what nodes keep (--state, --log-dir)
  *
  * Who works on a cluster has the directory locked. A number of a process says nothing by itself,
- * as it may be another's by now: only who has the locked file open is signalled.
+ * as it may be another's by now: only who has the locked file open is signalled, or a child of this
+ * program's.
  */
 #ifndef CLI_CLUSTER_H
 #define CLI_CLUSTER_H
@@ -42,6 +44,7 @@ struct cluster_node {
     int pidfd;    /* -1: none */
     int ready_fd; /* where it says that it serves; -1: it did, or is not waited for */
     uint16_t port;
+    bool is_own; /* a child of this process, not waited for before its end is dealt with */
 };
 
 struct cluster {
@@ -49,7 +52,7 @@ struct cluster {
     char dir[CLUSTER_DIR_BYTES];
     int dir_fd;
     uint32_t count;
-    bool is_made; /* the directory, by this cluster */
+    bool is_there; /* the mark was */
     struct cluster_node nodes[CLUSTER_NODES];
 };
 
@@ -58,8 +61,8 @@ struct cluster {
 /* Where it is: `given`, or $XDG_RUNTIME_DIR/nigh-cluster, or /tmp/nigh-cluster-UID. */
 int cluster_place(struct cluster *cluster, const char *given);
 
-/* Opens it, locked, and reads the list: count is 0 where there is none. For a start it is made
- * where it is not there; else that is CLI_NOT_FOUND, as is one without a cluster. */
+/* Opens it, locked, and reads the mark and the list: count is 0 where there is none. For a start it
+ * is made where it is not there; else that is CLI_NOT_FOUND, as is one without a cluster. */
 enum cluster_use {
     CLUSTER_LOOKS, /* others may look meanwhile */
     CLUSTER_ENDS,
@@ -68,11 +71,13 @@ enum cluster_use {
 int cluster_open(struct cluster *cluster, enum cluster_use use);
 void cluster_close(struct cluster *cluster);
 
-/* The list of `ports`, which are set, and a key. */
+/* The mark, a key, and the list of `ports`, which are set. */
 int cluster_write(struct cluster *cluster);
 
-/* Removes all that a cluster made, and the directory where it was made for it. Its nodes have
- * ended. */
+/* Removes all that a cluster made. Its nodes have ended. */
+void cluster_empty(struct cluster *cluster);
+
+/* ... and the directory, where it was made for it. */
 void cluster_clear(struct cluster *cluster);
 
 /* DIR/nodeRANK and what follows. */
@@ -96,7 +101,10 @@ bool cluster_spawn(struct cluster *cluster, uint32_t rank, const char *program, 
 /* What it said last: why it does not serve, as a sentence. */
 void cluster_last_words(const struct cluster *cluster, uint32_t rank, char why[CLUSTER_WHY_BYTES]);
 
-/* Ends those that live, in order: the last first. How many had to be killed. */
-uint32_t cluster_end(struct cluster *cluster, uint64_t timeout_us);
+/* Ends those that live, in order: the last first, and all processes that have a node's file open.
+ * *killed: how many had to be. How many live on though they were, or are not to be seen: the first
+ * of them is *left. */
+uint32_t cluster_end(struct cluster *cluster, uint64_t timeout_us, uint32_t *killed,
+                     uint32_t *left);
 
 #endif

@@ -10,24 +10,34 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "base/random.h"
 #include "cli/cluster.h"
 
-#define LIST "nodes"
-#define KEY  "key"
-#define MADE "made"
-#define LOGS "logs"
+#define MARK  "cluster"
+#define LIST  "nodes"
+#define KEY   "key"
+#define MADE  "cluster.made"
+#define LOGS  "logs"
+#define NEW   ".new" /* behind the name of a file that is not whole yet */
+#define MAGIC "nigh cluster 1: 'nigh cluster stop' removes what lies here\n"
+
+#define LOCK_US      UINT64_C(5000000) /* for another that is at work here */
+#define LOCK_LOOK_NS 20000000
 
 enum {
     KEY_BYTES = 32,
     DEPTH_MOST = 8, /* of what nodes keep */
     LIST_BYTES = CLUSTER_NODES * 32
 };
+
+static const char *const files[] = {LIST, KEY};
 
 /* What a node has, behind "nodeR". */
 static const char *const suffixes[] = {".sock", ".sock.lock", ".pid", ".log"};
@@ -42,44 +52,73 @@ const char *cluster_full(const struct cluster *cluster)
 {
     struct statvfs room;
 
-    return fstatvfs(cluster->dir_fd, &room) == 0 && (room.f_bavail == 0 || room.f_favail == 0)
+    /* A file system that counts no files (btrfs) has none left, either. */
+    return fstatvfs(cluster->dir_fd, &room) == 0 &&
+                   (room.f_bavail == 0 || (room.f_files > 0 && room.f_favail == 0))
                ? "; its file system is full: make room there (df), or name another with --dir"
                : "";
 }
 
 /* ---- which ---------------------------------------------------------------- */
 
-/* The whole path of one that is there, or of one whose folder is. */
-static bool resolve(const char *given, char *path)
+/* The whole path of it, and of the folder that it lies in. That one's links are followed, and its
+ * own name is not, as somebody else may have made it: but "." and ".." name what is there. */
+static bool resolve(const char *given, char *above, char *path)
 {
-    char folder[4096];
+    char folder[PATH_MAX];
     const char *slash = strrchr(given, '/'), *name = slash == NULL ? given : slash + 1;
     size_t length = slash == NULL ? 0 : (size_t)(slash - given);
 
-    if (realpath(given, path) != NULL) {
-        return true;
+    if (name[0] == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
+        if (realpath(given, path) == NULL) {
+            return false;
+        }
+        (void)snprintf(folder, sizeof folder, "%s/..", path);
+        return realpath(folder, above) != NULL;
     }
-    if (errno != ENOENT || name[0] == '\0' || length >= sizeof folder) {
+    (void)snprintf(folder, sizeof folder, "%.*s", (int)length, given);
+    if (realpath(slash == NULL ? "." : length == 0 ? "/" : folder, above) == NULL) {
         return false;
     }
-    memcpy(folder, given, length);
-    folder[length] = '\0';
-    if (realpath(slash == NULL ? "." : length == 0 ? "/" : folder, path) == NULL) {
+    length = strlen(above);
+    if (length + strlen(name) + 2 > PATH_MAX) {
+        errno = ENAMETOOLONG;
         return false;
     }
-    length = strlen(path);
-    (void)snprintf(path + length, PATH_MAX - length, "%s%s", length > 1 ? "/" : "", name);
+    (void)snprintf(path, PATH_MAX, "%s%s%s", above, length > 1 ? "/" : "", name);
     return true;
+}
+
+/* Whether somebody else could put another folder in the place of one in here. */
+static bool is_anybodys(const char *above)
+{
+    struct stat st;
+
+    return stat(above, &st) != 0 || (st.st_uid != 0 && st.st_uid != geteuid()) ||
+           ((st.st_mode & S_IWOTH) != 0 && (st.st_mode & S_ISVTX) == 0);
+}
+
+/* $XDG_RUNTIME_DIR, if it is what it should be; NULL: it is not, or another user's (sudo). */
+static const char *runtime_folder(void)
+{
+    const char *runtime = getenv("XDG_RUNTIME_DIR");
+    struct stat st;
+
+    return runtime != NULL && runtime[0] == '/' && lstat(runtime, &st) == 0 &&
+                   S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+                   (st.st_mode & (S_IRWXG | S_IRWXO)) == 0
+               ? runtime
+               : NULL;
 }
 
 int cluster_place(struct cluster *cluster, const char *given)
 {
-    const char *runtime = getenv("XDG_RUNTIME_DIR");
-    char named[PATH_MAX], path[PATH_MAX];
+    const char *runtime = runtime_folder();
+    char named[PATH_MAX], above[PATH_MAX], path[PATH_MAX];
 
     if (given != NULL) {
         (void)snprintf(named, sizeof named, "%s", given);
-    } else if (runtime != NULL && runtime[0] == '/') {
+    } else if (runtime != NULL) {
         (void)snprintf(named, sizeof named, "%s/nigh-cluster", runtime);
     } else {
         (void)snprintf(named, sizeof named, "/tmp/nigh-cluster-%u", (unsigned)geteuid());
@@ -87,7 +126,7 @@ int cluster_place(struct cluster *cluster, const char *given)
     for (size_t length = strlen(named); length > 1 && named[length - 1] == '/'; length--) {
         named[length - 1] = '\0';
     }
-    if (!resolve(named, path)) {
+    if (!resolve(named, above, path)) {
         cli_error(cluster->cli,
                   "%s: %s: make the folder that it is to lie in, or name another with "
                   "--dir",
@@ -99,6 +138,13 @@ int cluster_place(struct cluster *cluster, const char *given)
                          "%s is too long for sockets to lie in, %d bytes at most: name another "
                          "with --dir",
                          path, CLUSTER_DIR_BYTES - 1);
+    }
+    if (is_anybodys(above)) {
+        cli_error(cluster->cli,
+                  "%s, in which it would lie, is another user's, or everybody's: name a folder in "
+                  "one of your own with --dir",
+                  above);
+        return CLI_FAILED;
     }
     return CLI_OK;
 }
@@ -117,7 +163,7 @@ static int check_owner(struct cluster *cluster)
 {
     struct stat here, there;
 
-    if (fstat(cluster->dir_fd, &here) != 0 || stat(cluster->dir, &there) != 0 ||
+    if (fstat(cluster->dir_fd, &here) != 0 || lstat(cluster->dir, &there) != 0 ||
         here.st_ino != there.st_ino || here.st_dev != there.st_dev) {
         return refuse(cluster, "was just removed by another 'nigh cluster': try again");
     }
@@ -131,22 +177,33 @@ static int check_owner(struct cluster *cluster)
     return CLI_OK;
 }
 
-/* The list; count stays 0 where there is none. False: it is none of this program's. */
+/* A file's text. False: errno; ENOENT where there is none. */
+static bool read_text(const struct cluster *cluster, const char *name, char *text, size_t bytes)
+{
+    int fd = openat(cluster->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, bytes - 1);
+
+    text[n > 0 ? n : 0] = '\0';
+    fd_close(&fd);
+    return n >= 0;
+}
+
+/* Whether a cluster is here: the mark says so, and nothing else does. Its list is there as soon as
+ * a node may be. False: it is none of this program's. */
 static bool read_list(struct cluster *cluster)
 {
     char text[LIST_BYTES + 1], *line = text, *end;
-    int fd = openat(cluster->dir_fd, LIST, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    ssize_t bytes;
 
-    if (fd < 0) {
+    if (!read_text(cluster, MARK, text, sizeof text)) {
         return errno == ENOENT;
     }
-    bytes = read(fd, text, sizeof text - 1);
-    close(fd);
-    if (bytes < 0) {
+    if (strcmp(text, MAGIC) != 0) {
         return false;
     }
-    text[bytes] = '\0';
+    cluster->is_there = true;
+    if (!read_text(cluster, LIST, text, sizeof text)) {
+        return errno == ENOENT;
+    }
     for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
         unsigned port;
 
@@ -156,9 +213,7 @@ static bool read_list(struct cluster *cluster)
         }
         cluster->nodes[cluster->count++].port = (uint16_t)port;
     }
-    /* One that was cut short, by a full disk, is a cluster none of whose nodes was started. */
-    cluster->count = cluster->count == 0 ? 1 : cluster->count;
-    return true;
+    return *line == '\0';
 }
 
 static bool is_empty(const struct cluster *cluster)
@@ -170,7 +225,7 @@ static bool is_empty(const struct cluster *cluster)
 
     while (empty && (entry = readdir(folder)) != NULL) {
         empty = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
-                strcmp(entry->d_name, MADE) == 0;
+                strcmp(entry->d_name, MADE) == 0 || strcmp(entry->d_name, MARK NEW) == 0;
     }
     if (folder != NULL) {
         closedir(folder);
@@ -189,22 +244,59 @@ static int no_cluster(const struct cluster *cluster)
     return CLI_NOT_FOUND;
 }
 
+/* Who works here has it locked; false: somebody has, and is not done soon. */
+static bool lock(const struct cluster *cluster, int how)
+{
+    const struct timespec pause = {.tv_nsec = LOCK_LOOK_NS};
+    uint64_t until_us = clock_deadline_us(clock_now_us(&clock_monotonic), LOCK_US);
+
+    while (flock(cluster->dir_fd, how | LOCK_NB) != 0) {
+        if (errno != EWOULDBLOCK || clock_now_us(&clock_monotonic) >= until_us) {
+            return false;
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
+static int open_folder(struct cluster *cluster, bool makes)
+{
+    bool is_new = makes && mkdir(cluster->dir, S_IRWXU) == 0;
+    int unmade = makes && !is_new ? errno : 0;
+    struct stat st;
+
+    cluster->dir_fd = open(cluster->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (cluster->dir_fd < 0) {
+        int why = errno == ENOENT && makes ? unmade : errno;
+        bool is_link = lstat(cluster->dir, &st) == 0 && S_ISLNK(st.st_mode);
+
+        if (why == ENOENT && !makes) {
+            return no_cluster(cluster);
+        }
+        cli_error(cluster->cli, "%s: %s: name %s with --dir", cluster->dir,
+                  is_link ? "it is a link" : strerror(why),
+                  is_link ? "the folder itself" : "another folder");
+        return CLI_FAILED;
+    }
+    if (is_new) {
+        /* At once, and not when it is locked: another start may come in between, and the folder
+         * goes with that one's cluster then. What is not marked stays. */
+        int fd = openat(cluster->dir_fd, MADE, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
+        fd_close(&fd);
+    }
+    return CLI_OK;
+}
+
 int cluster_open(struct cluster *cluster, enum cluster_use use)
 {
     bool makes = use == CLUSTER_STARTS;
-    bool is_new = makes && mkdir(cluster->dir, S_IRWXU) == 0;
-    int exit_code;
+    int exit_code = open_folder(cluster, makes);
 
-    cluster->dir_fd = open(cluster->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (cluster->dir_fd < 0) {
-        if (errno == ENOENT && !makes) {
-            return no_cluster(cluster);
-        }
-        cli_error(cluster->cli, "%s: %s: name another folder with --dir", cluster->dir,
-                  strerror(errno));
-        return CLI_FAILED;
+    if (exit_code != CLI_OK) {
+        return exit_code;
     }
-    if (flock(cluster->dir_fd, (use == CLUSTER_LOOKS ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
+    if (!lock(cluster, use == CLUSTER_LOOKS ? LOCK_SH : LOCK_EX)) {
         return refuse(cluster, "is in use: another 'nigh cluster' starts or stops what is there; "
                                "try again when it has ended");
     }
@@ -212,17 +304,11 @@ int cluster_open(struct cluster *cluster, enum cluster_use use)
     if (exit_code != CLI_OK) {
         return exit_code;
     }
-    if (is_new) {
-        int fd = openat(cluster->dir_fd, MADE, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-
-        fd_close(&fd); /* what is not marked stays when the cluster goes */
-    }
-    cluster->is_made = faccessat(cluster->dir_fd, MADE, F_OK, 0) == 0;
-    if (!read_list(cluster) || (makes && cluster->count == 0 && !is_empty(cluster))) {
+    if (!read_list(cluster) || (makes && !cluster->is_there && !is_empty(cluster))) {
         return refuse(cluster, "holds something else than a cluster of 'nigh cluster start': name "
                                "a folder that is empty, or not there, with --dir");
     }
-    if (!makes && cluster->count == 0) {
+    if (!makes && !cluster->is_there) {
         cluster_close(cluster);
         return no_cluster(cluster);
     }
@@ -236,18 +322,23 @@ void cluster_close(struct cluster *cluster)
 
 /* ---- written -------------------------------------------------------------- */
 
+/* It has its name when it is whole. */
 static bool write_file(const struct cluster *cluster, const char *name, const char *text)
 {
     size_t length = strlen(text);
-    int fd =
-        openat(cluster->dir_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    ssize_t written = fd < 0 ? -1 : write(fd, text, length);
+    char made[32];
+    ssize_t written;
+    int fd;
 
+    (void)snprintf(made, sizeof made, "%s" NEW, name);
+    fd = openat(cluster->dir_fd, made, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    written = fd < 0 ? -1 : write(fd, text, length);
     if (written >= 0 && (size_t)written < length) {
         errno = ENOSPC;
     }
     fd_close(&fd);
-    return written >= 0 && (size_t)written == length;
+    return written >= 0 && (size_t)written == length &&
+           renameat(cluster->dir_fd, made, cluster->dir_fd, name) == 0;
 }
 
 int cluster_write(struct cluster *cluster)
@@ -265,7 +356,9 @@ int cluster_write(struct cluster *cluster)
         return CLI_FAILED;
     }
     bytes_hex(bytes, sizeof bytes, key);
-    if (!write_file(cluster, LIST, list) || !write_file(cluster, KEY, key)) {
+    /* The mark first: without it nothing here is ever removed. */
+    if (!write_file(cluster, MARK, MAGIC) || !write_file(cluster, KEY, key) ||
+        !write_file(cluster, LIST, list)) {
         cli_error(cluster->cli, "cannot write into %s: %s%s", cluster->dir, strerror(errno),
                   cluster_full(cluster));
         return CLI_FAILED;
@@ -298,7 +391,8 @@ static void remove_folder(int above, const char *name, int depth)
     (void)unlinkat(above, name, AT_REMOVEDIR);
 }
 
-void cluster_clear(struct cluster *cluster)
+/* The mark goes last: what is not removed yet can be, by another 'nigh cluster stop'. */
+void cluster_empty(struct cluster *cluster)
 {
     char name[32];
 
@@ -311,13 +405,25 @@ void cluster_clear(struct cluster *cluster)
         remove_folder(cluster->dir_fd, name, DEPTH_MOST);
     }
     remove_folder(cluster->dir_fd, LOGS, DEPTH_MOST);
-    (void)unlinkat(cluster->dir_fd, KEY, 0);
-    (void)unlinkat(cluster->dir_fd, LIST, 0);
-    if (cluster->is_made) {
-        (void)unlinkat(cluster->dir_fd, MADE, 0);
-        if (rmdir(cluster->dir) != 0 && errno != ENOENT) {
-            cli_error(cluster->cli, "%s is left: %s: remove what else lies there", cluster->dir,
-                      strerror(errno));
-        }
+    for (size_t i = 0; i < ARRAY_LENGTH(files); i++) {
+        (void)snprintf(name, sizeof name, "%s" NEW, files[i]);
+        (void)unlinkat(cluster->dir_fd, name, 0);
+        (void)unlinkat(cluster->dir_fd, files[i], 0);
+    }
+    (void)unlinkat(cluster->dir_fd, MARK NEW, 0);
+    (void)unlinkat(cluster->dir_fd, MARK, 0);
+    cluster->is_there = false;
+    cluster->count = 0;
+}
+
+void cluster_clear(struct cluster *cluster)
+{
+    cluster_empty(cluster);
+    if (unlinkat(cluster->dir_fd, MADE, 0) != 0) {
+        return; /* it was there before */
+    }
+    if (rmdir(cluster->dir) != 0 && errno != ENOENT) {
+        cli_error(cluster->cli, "%s is left: %s: remove what else lies there", cluster->dir,
+                  strerror(errno));
     }
 }

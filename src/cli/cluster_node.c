@@ -4,6 +4,8 @@
  * (nodeR.pid) from before it is nighd until it has ended, and its number in it: so whoever finds
  * the file locked knows that the number is its node's, and nobody else's by now.
  */
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -33,6 +35,8 @@ enum {
     LOOK_NS = 5000000,
     PID_LOOKS = 200 /* for a number that is about to be written: a second */
 };
+
+#define KILLED_US UINT64_C(5000000) /* until what was killed is gone */
 
 /* What a node inherits would take it for systemd's, or for one that a holder starts. */
 static const char *const not_inherited[] = {"NOTIFY_SOCKET",  "LISTEN_FDS",  "LISTEN_PID",
@@ -120,17 +124,42 @@ static bool has_open(pid_t pid, int fd)
            mine.st_dev == its.st_dev;
 }
 
+/* A file of a node's, in the folder that is locked. */
+static int open_of(const struct cluster *cluster, uint32_t rank, const char *suffix, int flags)
+{
+    char name[32];
+
+    (void)snprintf(name, sizeof name, "node%u%s", rank, suffix);
+    return openat(cluster->dir_fd, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+}
+
+/* Whether nobody has it: shared, so that who looks meanwhile is not taken for a node. */
+static bool is_free(int fd)
+{
+    return flock(fd, LOCK_SH | LOCK_NB) == 0;
+}
+
+/* Of a child, by its own number, which is nobody else's until it is waited for. */
+static bool child_has_ended(pid_t pid)
+{
+    siginfo_t info = {0};
+
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid;
+}
+
 static void look_at(const struct cluster *cluster, uint32_t rank, struct cluster_node *node)
 {
-    char path[CLUSTER_PATH_BYTES];
     int fd;
 
-    cluster_path(cluster, rank, ".pid", path);
-    fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (node->is_own) {
+        node->life = child_has_ended(node->pid) ? CLUSTER_DIED : CLUSTER_LIVES;
+        return;
+    }
+    fd = open_of(cluster, rank, ".pid", O_RDWR);
     node->life = fd < 0 ? CLUSTER_NEVER : CLUSTER_DIED;
     fd_close(&node->pidfd);
     node->pid = 0;
-    if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0) {
+    if (fd >= 0 && !is_free(fd)) {
         pid_t pid = read_pid(fd);
 
         node->life = CLUSTER_LIVES;
@@ -152,18 +181,16 @@ void cluster_look(struct cluster *cluster)
     }
 }
 
-/* Whether it has ended, as the lock tells. */
+/* Whether it has ended, as the lock tells; a child that lives has not, whatever became of its file.
+ */
 static bool has_ended(const struct cluster *cluster, uint32_t rank)
 {
-    char path[CLUSTER_PATH_BYTES];
-    bool ended;
-    int fd;
+    const struct cluster_node *node = &cluster->nodes[rank];
+    int fd = open_of(cluster, rank, ".pid", O_RDWR);
+    bool ended = fd < 0 || is_free(fd);
 
-    cluster_path(cluster, rank, ".pid", path);
-    fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
-    ended = fd < 0 || flock(fd, LOCK_EX | LOCK_NB) == 0;
     fd_close(&fd);
-    return ended;
+    return ended && (!node->is_own || child_has_ended(node->pid));
 }
 
 /* ---- started -------------------------------------------------------------- */
@@ -272,15 +299,12 @@ static _Noreturn void be_node(const struct cluster *cluster, uint32_t rank, cons
 bool cluster_spawn(struct cluster *cluster, uint32_t rank, const char *program, char **words)
 {
     struct cluster_node *node = &cluster->nodes[rank];
-    char lock_path[CLUSTER_PATH_BYTES], log_path[CLUSTER_PATH_BYTES];
     int fds[3] = {-1, -1, -1}, ready[2] = {-1, -1};
     sigset_t all, before;
     pid_t pid = -1;
 
-    cluster_path(cluster, rank, ".pid", lock_path);
-    cluster_path(cluster, rank, ".log", log_path);
-    fds[0] = open(log_path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    fds[2] = open(lock_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    fds[0] = open_of(cluster, rank, ".log", O_WRONLY | O_CREAT | O_APPEND);
+    fds[2] = open_of(cluster, rank, ".pid", O_RDWR | O_CREAT | O_EXCL);
     if (fds[0] >= 0 && fds[2] >= 0 && flock(fds[2], LOCK_EX | LOCK_NB) == 0 &&
         pipe2(ready, O_CLOEXEC | O_NONBLOCK) == 0) {
         fds[1] = ready[1];
@@ -298,6 +322,7 @@ bool cluster_spawn(struct cluster *cluster, uint32_t rank, const char *program, 
     if (pid > 0) {
         node->life = CLUSTER_LIVES;
         node->pid = pid;
+        node->is_own = true;
         node->ready_fd = ready[0];
         node->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     } else {
@@ -319,14 +344,12 @@ static bool is_telling(const char *line)
 
 void cluster_last_words(const struct cluster *cluster, uint32_t rank, char why[CLUSTER_WHY_BYTES])
 {
-    char path[CLUSTER_PATH_BYTES], text[TAIL_BYTES + 1], *next;
+    char text[TAIL_BYTES + 1], *next;
     const char *told = NULL;
+    int fd = open_of(cluster, rank, ".log", O_RDONLY);
     off_t size;
     ssize_t bytes;
-    int fd;
 
-    cluster_path(cluster, rank, ".log", path);
-    fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     size = fd < 0 ? 0 : lseek(fd, 0, SEEK_END);
     bytes = fd < 0 ? 0 : pread(fd, text, TAIL_BYTES, size > TAIL_BYTES ? size - TAIL_BYTES : 0);
     fd_close(&fd);
@@ -345,16 +368,52 @@ void cluster_last_words(const struct cluster *cluster, uint32_t rank, char why[C
 
 /* ---- ended ---------------------------------------------------------------- */
 
-static void tell(const struct cluster_node *node, int number)
+/* To one process that has the file open, and nobody else: its number is held while it is asked. */
+static void tell_holder(pid_t pid, int fd, int number)
 {
-    if (node->pidfd >= 0) {
-        (void)syscall(SYS_pidfd_send_signal, node->pidfd, number, NULL, 0U);
-    } else if (node->pid > 0) {
-        (void)kill(node->pid, number);
+    int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+    if (has_open(pid, fd)) {
+        if (pidfd >= 0) {
+            (void)syscall(SYS_pidfd_send_signal, pidfd, number, NULL, 0U);
+        } else {
+            (void)kill(pid, number);
+        }
     }
+    fd_close(&pidfd);
 }
 
-/* False: it has not, until then. Where it is a child it is waited for, too. */
+/* A node may be several processes: a program of the user's that runs nighd, and nighd. All have the
+ * file open, and are of the session that the first of them began. A child is told in any case. */
+static void tell(const struct cluster *cluster, uint32_t rank, int number)
+{
+    const struct cluster_node *node = &cluster->nodes[rank];
+    int fd = open_of(cluster, rank, ".pid", O_RDWR);
+    DIR *processes = opendir("/proc");
+    const struct dirent *entry;
+
+    while (fd >= 0 && processes != NULL && (entry = readdir(processes)) != NULL) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+        if (isdigit((unsigned char)entry->d_name[0]) && pid != node->pid &&
+            getsid(pid) == node->pid) {
+            tell_holder(pid, fd, number);
+        }
+    }
+    if (processes != NULL) {
+        closedir(processes);
+    }
+    if (node->pidfd >= 0) {
+        (void)syscall(SYS_pidfd_send_signal, node->pidfd, number, NULL, 0U);
+    } else if (node->is_own) {
+        (void)kill(node->pid, number);
+    } else if (fd >= 0 && node->pid > 0) {
+        tell_holder(node->pid, fd, number);
+    }
+    fd_close(&fd);
+}
+
+/* False: it has not, until then. */
 static bool await_end(const struct cluster *cluster, uint32_t rank, uint64_t until_us)
 {
     const struct timespec pause = {.tv_nsec = LOOK_NS};
@@ -365,32 +424,46 @@ static bool await_end(const struct cluster *cluster, uint32_t rank, uint64_t unt
         }
         (void)nanosleep(&pause, NULL);
     }
-    (void)waitpid(cluster->nodes[rank].pid, NULL, WNOHANG);
     return true;
 }
 
-uint32_t cluster_end(struct cluster *cluster, uint64_t timeout_us)
+/* False: it lives on. */
+static bool end(const struct cluster *cluster, uint32_t rank, uint64_t until_us, uint32_t *killed)
+{
+    tell(cluster, rank, SIGTERM);
+    if (await_end(cluster, rank, until_us)) {
+        return true;
+    }
+    (*killed)++;
+    tell(cluster, rank, SIGKILL);
+    return await_end(cluster, rank, clock_deadline_us(clock_now_us(&clock_monotonic), KILLED_US));
+}
+
+uint32_t cluster_end(struct cluster *cluster, uint64_t timeout_us, uint32_t *killed, uint32_t *left)
 {
     uint64_t until_us = clock_deadline_us(clock_now_us(&clock_monotonic), timeout_us);
-    uint32_t killed = 0;
+    uint32_t left_count = 0;
 
+    *killed = 0;
     for (uint32_t rank = cluster->count; rank-- > 0;) {
         struct cluster_node *node = &cluster->nodes[rank];
 
-        if (node->life != CLUSTER_LIVES || node->pid == 0) {
+        /* What a child has begun may be there when the child is not. */
+        if (node->life == CLUSTER_NEVER || (node->life == CLUSTER_DIED && !node->is_own)) {
             continue;
         }
-        tell(node, SIGTERM);
-        if (!await_end(cluster, rank, until_us)) {
-            killed++;
-            tell(node, SIGKILL);
-            if (!await_end(cluster, rank, UINT64_MAX)) {
-                continue;
-            }
+        if (node->pid == 0 || !end(cluster, rank, until_us, killed)) {
+            *left = rank;
+            left_count++;
+            continue;
+        }
+        if (node->is_own) {
+            (void)waitpid(node->pid, NULL, WNOHANG);
+            node->is_own = false;
         }
         node->life = CLUSTER_DIED;
         fd_close(&node->pidfd);
         fd_close(&node->ready_fd);
     }
-    return killed;
+    return left_count;
 }

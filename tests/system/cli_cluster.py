@@ -3,6 +3,7 @@
 """nigh cluster: nodes that can be used at once when it says so, nothing left of them afterwards or of a start that failed, and a
 sentence with what to do in all that goes wrong: a second start, a node that died, numbers of processes that are others' by now, a
 full file system, a program that is not there."""
+import fcntl
 import json
 import os
 import shutil
@@ -66,6 +67,14 @@ class Place:
             except OSError:
                 pass
         return found
+
+    def nighd(self, *lines):
+        """A program of the user's in nighd's place."""
+        path = os.path.join(self.folder, "nighd")
+        with open(path, "w", encoding="ascii") as file:
+            file.write("\n".join(["#!/bin/bash", *lines, ""]))
+        os.chmod(path, 0o700)
+        return path
 
     def is_clean(self):
         return not self.processes() and not os.path.exists(self.dir)
@@ -133,7 +142,7 @@ def test_how_many_and_what_they_are_told(place):
                   ("stop", "--", "--lanes", "1")):
         code, _, said = place.cluster(*words)
         assert code == USAGE and len(said.splitlines()) == 1, (words, code, said)
-    for option in ("--state", "--socket=/x", "--hold", "--join", "--check"):
+    for option in ("--state", "--socket=/x", "--hold", "--join", "--check", "--hol", "--sta=/x", "--conf"):
         place.fails(USAGE, [option, "by hand"], "start", "--", option)
     assert place.is_clean()
 
@@ -246,6 +255,104 @@ def test_numbers_of_processes_that_are_others_by_now(place):
 
 
 @with_place
+def test_a_program_that_runs_nighd_as_another_process(place):
+    """The first one that is told to end leaves the other, which has the file, too."""
+    wrapper = place.nighd(f'{NIGHD} "$@"', "exit $?")
+    assert place.run("cluster", "start", "2", "--dir", place.dir, "--nighd", wrapper)[0] == OK
+    assert len(place.processes()) == 4
+    place.good("stop")
+    assert place.is_clean()
+
+
+@with_place
+def test_a_node_that_does_not_do_as_it_should_is_ended(place):
+    """It lets its file go, does not serve, and does not end when it is told to."""
+    deaf = place.nighd('trap "" TERM', "exec 4>&-", "while :; do sleep 0.1; done")
+    code, _, said = place.run("cluster", "start", "1", "--timeout", "300ms", "--dir", place.dir, "--nighd", deaf)
+    assert code == FAILED and "in time" in said, (code, said)
+    assert place.is_clean()
+
+
+@with_place
+def test_folders_that_are_no_clusters_are_left_as_they_are(place):
+    """Files may be called as a cluster's are: only the mark tells."""
+    mine = ["cluster.made", "key", "logs/thesis", "node0.log", "nodes", "state0/thesis"]
+    for name in mine:
+        path = os.path.join(place.dir, name)
+        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        with open(path, "w", encoding="ascii") as file:
+            file.write("" if name == "nodes" else "mine")
+
+    def is_left():
+        found = [os.path.relpath(os.path.join(folder, name), place.dir) for folder, _, names in os.walk(place.dir) for name in names]
+        return sorted(found) == mine
+
+    for text in ("", "127.0.0.1:7470\n", "127.0.0.1:7470", "some words\n"):
+        with open(os.path.join(place.dir, "nodes"), "w", encoding="ascii") as file:
+            file.write(text)
+        place.fails(NOT_FOUND, ["no cluster is in"], "stop")
+        place.fails(NOT_FOUND, ["no cluster is in"], "ls")
+        place.fails(FAILED, ["something else"], "start")
+        assert is_left(), text
+    # One whose name another has made a link, as in /tmp.
+    theirs, place.dir = place.dir, os.path.join(place.folder, "link")
+    os.symlink(theirs, place.dir)
+    for words in (("start",), ("stop",), ("ls",)):
+        place.fails(FAILED, ["is a link", "--dir"], *words)
+    place.dir = theirs
+    assert is_left()
+
+
+@with_place
+def test_folders_in_which_others_could_put_another(place):
+    above = os.path.dirname(place.dir)
+    os.chmod(above, 0o777)
+    place.fails(FAILED, ["another user's, or everybody's", "--dir"], "start")
+    os.chmod(above, 0o1777)
+    place.good("start", "1")
+    place.good("stop")
+    if os.geteuid() == 0:
+        os.chmod(above, 0o755)
+        os.chown(above, 54321, 54321)
+        place.fails(FAILED, ["another user's, or everybody's", "--dir"], "start")
+        os.chown(above, 0, 0)
+    assert place.is_clean()
+
+
+@with_place
+def test_who_looks_is_waited_for_and_in_nobodys_way(place):
+    place.good("start", "1")
+    folder = os.open(place.dir, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_SH)
+    assert place.cluster("ls")[0] == OK
+    os.kill(place.pid(0), signal.SIGKILL)
+    wait_for(lambda: place.cluster("ls")[0] == FAILED)
+    with open(os.path.join(place.dir, "node0.pid"), encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)  # as another ls has it, for a moment
+        assert json.loads(place.cluster("ls", "--json")[1])["nodes"][0]["state"] == "died"
+    stop = subprocess.Popen([NIGH, "cluster", "stop", "--dir", place.dir], stderr=subprocess.PIPE, text=True)
+    try:
+        stop.wait(timeout=0.5)
+        raise AssertionError(stop.stderr.read())
+    except subprocess.TimeoutExpired:
+        pass
+    os.close(folder)
+    _, said = stop.communicate(timeout=60)
+    assert stop.returncode == OK and said == "" and place.is_clean(), said
+
+
+@with_place
+def test_what_is_told_by_the_way_is_not_why_it_fails(place):
+    place.good("start", "1")
+    os.kill(place.pid(0), signal.SIGKILL)
+    wait_for(lambda: place.cluster("ls")[0] == FAILED)
+    code, printed, said = place.cluster("start", "1", "--json", "--", "--nonsense", "1")
+    assert code == FAILED and len(said.splitlines()) == 2 and "an earlier cluster left" in said, said
+    assert "did not start" in json.loads(printed)["error"], printed
+    assert place.is_clean()
+
+
+@with_place
 def test_programs_that_are_not_there(place):
     code, _, said = place.run("cluster", "start", "--dir", place.dir, "--nighd", "/no/such/nighd")
     assert code == FAILED and "--nighd /no/such/nighd" in said, said
@@ -271,6 +378,10 @@ def test_programs_that_are_not_there(place):
 def test_where_it_is(place):
     os.mkdir(place.dir)
     environment = {"XDG_RUNTIME_DIR": place.dir}
+    os.chmod(place.dir, 0o755)  # not as it is to be: perhaps another's
+    code, _, said = place.run("cluster", "ls", env=environment)
+    assert place.dir not in said, said
+    os.chmod(place.dir, 0o700)
     code, _, said = place.run("cluster", "ls", env=environment)
     assert code == NOT_FOUND and place.dir + "/nigh-cluster" in said, said
     code, _, said = place.run("cluster", "ls")
