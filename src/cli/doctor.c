@@ -35,6 +35,7 @@ static void print(void *context, enum doctor_severity severity, const char *subj
                   const char *finding, const char *remedy)
 {
     struct report *report = context;
+    static char shown[4 * DOCTOR_FINDING_BYTES];
 
     report->bad += severity == DOCTOR_BAD ? 1 : 0;
     if (report->cli->json) {
@@ -46,7 +47,9 @@ static void print(void *context, enum doctor_severity severity, const char *subj
         json_object_close(&report->json);
         return;
     }
-    printf("%-5s %-12s %s\n", severity_names[severity], subject, finding);
+    /* Paths, and what a node answers, are of whatever bytes. */
+    (void)bytes_printable_sentence(finding, strlen(finding), shown, sizeof shown);
+    printf("%-5s %-12s %s\n", severity_names[severity], subject, shown);
     if (remedy[0] != 0) {
         printf("%-18s -> %s\n", "", remedy);
     }
@@ -253,7 +256,7 @@ bool cli_find_process(const struct cli *cli, pid_t *pid, uid_t *uid)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct ucred its;
     socklen_t bytes = sizeof its;
-    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bool found;
 
     path = path == NULL ? NIGH_DEFAULT_SOCKET : path;
@@ -271,25 +274,27 @@ bool cli_find_process(const struct cli *cli, pid_t *pid, uid_t *uid)
     return found;
 }
 
-/* What a node is told: the file that --config names; else what the one that answers was started
- * with; else the file of nighd.service. */
+/* What a node is told: the file that --config names; else what the one that lives was started with,
+ * also where it lets nobody in; else the file of nighd.service. */
 static void look_at_setup(struct report *report)
 {
     static struct setup setup;
     pid_t pid;
-    uid_t uid;
+    uid_t uid = 0;
+    bool lives = cli_find_process(report->cli, &pid, &uid);
 
     if (report->config != NULL) {
         (void)setup_read_file("", report->config, &setup);
-        setup.is_live = report->cli->client != NULL;
-    } else if (report->cli->client != NULL) {
-        if (!cli_find_process(report->cli, &pid, &uid) || !setup_read_process("", pid, &setup)) {
+        setup.is_live = lives;
+    } else if (lives) {
+        if (!setup_read_process("", pid, &setup)) {
             return;
         }
-        setup.uid = uid;
     } else if (!setup_read_file("", CONFIG, &setup)) {
         return;
     }
+    setup.knows_uid = lives;
+    setup.uid = uid;
     doctor_look_at_setup(&report->doctor, &setup);
 }
 

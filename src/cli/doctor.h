@@ -20,6 +20,8 @@ enum doctor_severity {
     DOCTOR_BAD
 };
 
+#define DOCTOR_FINDING_BYTES 2048 /* a longer one is cut */
+
 struct doctor {
     const char *root;
     void (*take)(void *context, enum doctor_severity severity, const char *subject,
@@ -76,8 +78,12 @@ struct setup {
         char name[24], value[SETUP_VALUE_BYTES];
     } texts[SETUP_TEXTS];
     size_t text_count;
-    uid_t uid;    /* of the node */
-    bool is_live; /* it runs: its ports are its own */
+    uid_t uid; /* of the node, if that is known: a file does not say it */
+    bool knows_uid;
+    bool is_live;      /* it runs: its ports are its own */
+    bool is_elsewhere; /* ... and sees other files (a container, a service): those of `process` */
+    bool has_own_net;  /* ... and other ports */
+    pid_t process;     /* 0: not known */
 };
 
 /* From a file as nighd --config takes it. False: it cannot be read (errno). */

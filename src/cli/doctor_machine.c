@@ -22,7 +22,6 @@
 
 enum {
     LINE_BYTES = 512,
-    FINDING_BYTES = 2048,
     KERNEL_LEAST_MAJOR = 4,
     KERNEL_LEAST_MINOR = 14
 };
@@ -30,7 +29,7 @@ enum {
 void doctor_find(const struct doctor *doctor, enum doctor_severity severity, const char *subject,
                  const char *remedy, const char *format, ...)
 {
-    char text[FINDING_BYTES];
+    char text[DOCTOR_FINDING_BYTES];
     va_list arguments;
 
     va_start(arguments, format);
@@ -293,30 +292,45 @@ static bool read_group(const struct doctor *doctor, bool is_second, char group[L
     return found;
 }
 
+/* Of a folder of version 2, or 1: hundredths of a processor; 0: there is no quota. */
+static unsigned long long read_quota_of(const struct doctor *doctor, bool is_second,
+                                        const char *folder)
+{
+    char path[PATH_BYTES], line[LINE_BYTES];
+    unsigned long long quota, period;
+
+    (void)snprintf(path, sizeof path,
+                   is_second ? "/sys/fs/cgroup%s/cpu.max" : "/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us",
+                   folder);
+    if (!read_line(doctor, path, "", line) || line[0] == '-') {
+        return 0;
+    }
+    if (is_second) {
+        return sscanf(line, "%llu %llu", &quota, &period) == 2 && period > 0 ? quota * 100 / period
+                                                                             : 0;
+    }
+    quota = strtoull(line, NULL, 10);
+    (void)snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", folder);
+    period = read_line(doctor, path, "", line) ? strtoull(line, NULL, 10) : 0;
+    return period > 0 ? quota * 100 / period : 0;
+}
+
 /* What the group, or one above it, may have of the processors, in hundredths of one; 0: all. */
 static unsigned long long read_quota(const struct doctor *doctor)
 {
-    char group[LINE_BYTES], path[PATH_BYTES], line[LINE_BYTES];
-    unsigned long long quota, period, least = 0;
+    unsigned long long least = 0;
+    char group[LINE_BYTES];
 
-    if (read_group(doctor, true, group)) {
-        for (char *slash = group + strlen(group); slash != NULL; slash = strrchr(group, '/')) {
-            *slash = '\0';
-            (void)snprintf(path, sizeof path, "/sys/fs/cgroup%s/cpu.max", group);
-            if (read_line(doctor, path, "", line) &&
-                sscanf(line, "%llu %llu", &quota, &period) == 2 && period > 0) {
-                quota = quota * 100 / period;
-                least = least == 0 || quota < least ? quota : least;
-            }
+    for (int version = 2; version >= 1 && least == 0; version--) {
+        if (!read_group(doctor, version == 2, group)) {
+            continue;
         }
-    }
-    if (least == 0 && read_group(doctor, false, group)) {
-        (void)snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_quota_us", group);
-        if (read_line(doctor, path, "", line) && sscanf(line, "%llu", &quota) == 1 &&
-            line[0] != '-') {
-            (void)snprintf(path, sizeof path, "/sys/fs/cgroup/cpu%s/cpu.cfs_period_us", group);
-            period = read_line(doctor, path, "", line) ? strtoull(line, NULL, 10) : 0;
-            least = period > 0 ? quota * 100 / period : 0;
+        for (char *slash = group + strlen(group); slash != NULL; slash = strrchr(group, '/')) {
+            unsigned long long quota;
+
+            *slash = '\0';
+            quota = read_quota_of(doctor, version == 2, group);
+            least = quota > 0 && (least == 0 || quota < least) ? quota : least;
         }
     }
     return least;

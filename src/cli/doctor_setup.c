@@ -83,15 +83,40 @@ static char *trim(char *text)
     return text;
 }
 
-/* Lines of an ini file; what stands behind " ;" is a comment, as nighd has it. */
-static bool read_lines(const char *root, const char *path, const char *folder, struct setup *setup)
+/* Whether a process has another of what this one has, which its ns folder tells; where that may not
+ * be looked at, it is not known, and taken for the same. */
+static bool has_another(const char *root, pid_t pid, const char *what)
 {
-    char full[PATH_BYTES], line[LINE_BYTES];
-    bool of_node = false;
-    FILE *file;
+    char path[PATH_BYTES];
+    struct stat mine, its;
 
-    (void)snprintf(full, sizeof full, "%s%s", root, path);
-    file = fopen(full, "re");
+    (void)snprintf(path, sizeof path, "%s/proc/%d/ns/%s", root, pid, what);
+    if (stat(path, &its) != 0) {
+        return false;
+    }
+    (void)snprintf(path, sizeof path, "%s/proc/self/ns/%s", root, what);
+    return stat(path, &mine) == 0 && (mine.st_ino != its.st_ino || mine.st_dev != its.st_dev);
+}
+
+/* Where a path of the node's is to be looked for. What begins in /proc is its own folder. */
+static void find_place(const char *root, const struct setup *setup, const char *path,
+                       char full[PATH_BYTES])
+{
+    if (setup->is_elsewhere && strncmp(path, "/proc/", 6) != 0) {
+        (void)snprintf(full, PATH_BYTES, "%s/proc/%d/root%s", root, setup->process, path);
+    } else {
+        (void)snprintf(full, PATH_BYTES, "%s%s", root, path);
+    }
+}
+
+/* Lines of an ini file, which lies at `full`; what stands behind " ;" is a comment, as nighd has
+ * it. */
+static bool read_lines(const char *full, const char *folder, struct setup *setup)
+{
+    char line[LINE_BYTES];
+    bool of_node = false;
+    FILE *file = fopen(full, "re");
+
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         char *key = trim(line), *value = strpbrk(key, "=:");
 
@@ -117,9 +142,12 @@ static bool read_lines(const char *root, const char *path, const char *folder, s
 
 bool setup_read_file(const char *root, const char *path, struct setup *setup)
 {
-    *setup = (struct setup){.uid = geteuid()};
+    char full[PATH_BYTES];
+
+    *setup = (struct setup){.source = ""};
     (void)snprintf(setup->source, sizeof setup->source, "%s", path);
-    return read_lines(root, path, "", setup);
+    find_place(root, setup, path, full);
+    return read_lines(full, "", setup);
 }
 
 /* The words of a process, one behind the other. */
@@ -139,7 +167,8 @@ static size_t read_words(const char *root, pid_t pid, char words[WORDS_BYTES])
     return bytes;
 }
 
-/* The value of "--name=value" or "--name value", or NULL; *name_bytes: of its name. */
+/* The value of "--name=value" or "--name value", or NULL, as for a flag that has none; *name_bytes:
+ * of its name. */
 static const char *value_of(const char *word, const char *end, size_t *name_bytes)
 {
     const char *next = word + strlen(word) + 1;
@@ -148,7 +177,10 @@ static const char *value_of(const char *word, const char *end, size_t *name_byte
         return NULL;
     }
     *name_bytes = strcspn(word + 2, "=");
-    return word[2 + *name_bytes] == '=' ? word + 2 + *name_bytes + 1 : next < end ? next : NULL;
+    if (word[2 + *name_bytes] == '=') {
+        return word + 2 + *name_bytes + 1;
+    }
+    return next < end && strncmp(next, "--", 2) != 0 ? next : NULL;
 }
 
 bool setup_read_process(const char *root, pid_t pid, struct setup *setup)
@@ -156,9 +188,12 @@ bool setup_read_process(const char *root, pid_t pid, struct setup *setup)
     static char words[WORDS_BYTES];
     size_t bytes = read_words(root, pid, words), name_bytes;
     const char *end = words + bytes, *name = strrchr(words, '/'), *value;
-    char folder[48], config[PATH_BYTES];
+    char folder[48], config[PATH_BYTES], full[PATH_BYTES];
 
-    *setup = (struct setup){.uid = geteuid(), .is_live = true};
+    *setup = (struct setup){.is_live = true,
+                            .process = pid,
+                            .is_elsewhere = has_another(root, pid, "mnt"),
+                            .has_own_net = has_another(root, pid, "net")};
     (void)snprintf(setup->source, sizeof setup->source, "process %d", pid);
     (void)snprintf(folder, sizeof folder, "/proc/%d/cwd", pid);
     if (strcmp(name == NULL ? words : name + 1, "nighd") != 0) {
@@ -169,7 +204,8 @@ bool setup_read_process(const char *root, pid_t pid, struct setup *setup)
         if (value != NULL && strncmp(word + 2, "config", name_bytes) == 0 && name_bytes == 6) {
             (void)snprintf(config, sizeof config, "%s%s%s", value[0] == '/' ? "" : folder,
                            value[0] == '/' ? "" : "/", value);
-            (void)read_lines(root, config, folder, setup);
+            find_place(root, setup, config, full);
+            (void)read_lines(full, folder, setup);
         }
     }
     for (const char *word = words; word < end; word += strlen(word) + 1) {
@@ -184,7 +220,8 @@ bool setup_read_process(const char *root, pid_t pid, struct setup *setup)
 /* ---- directories ---------------------------------------------------------- */
 
 /* What the file system is that a path lies in, by the longest place that it lies below. */
-static void find_mount(const char *root, const char *path, char type[32], bool *is_read_only)
+static void find_mount(const char *root, const struct setup *setup, const char *path, char type[32],
+                       bool *is_read_only)
 {
     char full[PATH_BYTES], line[4096], real[4096];
     size_t most = 0;
@@ -193,10 +230,14 @@ static void find_mount(const char *root, const char *path, char type[32], bool *
     strcpy(type, "");
     *is_read_only = false;
     /* Links would lead elsewhere than the words say; a test's machine has none. */
-    if (root[0] == '\0' && realpath(path, real) != NULL) {
+    if (root[0] == '\0' && !setup->is_elsewhere && realpath(path, real) != NULL) {
         path = real;
     }
-    (void)snprintf(full, sizeof full, "%s/proc/self/mountinfo", root);
+    if (setup->is_elsewhere) {
+        (void)snprintf(full, sizeof full, "%s/proc/%d/mountinfo", root, setup->process);
+    } else {
+        (void)snprintf(full, sizeof full, "%s/proc/self/mountinfo", root);
+    }
     file = fopen(full, "re");
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         char place[1024], options[256], kind[32];
@@ -220,11 +261,15 @@ static void find_mount(const char *root, const char *path, char type[32], bool *
     }
 }
 
-/* Whether the mode lets this user write; of groups the file says which, and not who is in them. */
-static bool may_write(const struct stat *st, uid_t uid)
+/* Whether the mode lets the node's user write, if it is known who that is; of groups the file says
+ * which, and not who is in them. */
+static bool may_write(const struct stat *st, const struct setup *setup)
 {
-    return uid == 0 || (st->st_uid == uid ? (st->st_mode & S_IWUSR) != 0
-                                          : (st->st_mode & (S_IWGRP | S_IWOTH)) != 0);
+    uid_t uid = setup->uid;
+
+    return !setup->knows_uid || uid == 0 ||
+           (st->st_uid == uid ? (st->st_mode & S_IWUSR) != 0
+                              : (st->st_mode & (S_IWGRP | S_IWOTH)) != 0);
 }
 
 /* The folder that a path lies in. */
@@ -241,46 +286,72 @@ static void find_parent(const char *path, char parent[PATH_BYTES])
     }
 }
 
+/* The folder, or the one that it is to be made in, whose path is *looked. False: it is said why
+ * that is not to be had. */
+static bool find_folder(const struct doctor *doctor, const struct setup *setup, const char *subject,
+                        const char *path, char parent[PATH_BYTES], const char **looked,
+                        struct stat *st)
+{
+    char full[PATH_BYTES];
+
+    *looked = path;
+    find_place(doctor->root, setup, path, full);
+    if (stat(full, st) == 0) {
+        return true;
+    }
+    if (errno == ENOENT) { /* nighd makes the last folder of the path */
+        find_parent(path, parent);
+        *looked = parent;
+        find_place(doctor->root, setup, parent, full);
+        if (stat(full, st) == 0) {
+            return true;
+        }
+    }
+    if (errno == EACCES) {
+        doctor_find(doctor, DOCTOR_NOTE, subject, "run nigh doctor as root, or as the node's user",
+                    "%s (%s) is not for this user to look at", *looked, setup->source);
+    } else {
+        doctor_find(doctor, DOCTOR_BAD, subject,
+                    "mkdir -p what it is to lie in, and let the node's user write there",
+                    "%s (%s) cannot be made: %s: %s", path, setup->source, *looked,
+                    strerror(errno));
+    }
+    return false;
+}
+
 static void look_at_place(const struct doctor *doctor, const struct setup *setup,
                           const char *subject, const char *path, const char *lost)
 {
-    char full[PATH_BYTES], parent[PATH_BYTES], type[32];
-    const char *looked = path;
+    char parent[PATH_BYTES], type[32];
+    const char *looked;
     bool is_read_only;
     struct stat st;
 
-    if (path[0] == '\0') {
+    if (path[0] == '\0' || !find_folder(doctor, setup, subject, path, parent, &looked, &st)) {
         return;
     }
-    (void)snprintf(full, sizeof full, "%s%s", doctor->root, path);
-    if (stat(full, &st) != 0) { /* nighd makes the last folder of the path */
-        find_parent(path, parent);
-        looked = parent;
-        (void)snprintf(full, sizeof full, "%s%s", doctor->root, parent);
-        if (stat(full, &st) != 0) {
-            doctor_find(doctor, DOCTOR_BAD, subject,
-                        "mkdir -p what it is to lie in, and let the node's user write there",
-                        "%s (%s) cannot be made: %s: %s", path, setup->source, parent,
-                        strerror(errno));
-            return;
-        }
-    }
-    find_mount(doctor->root, looked, type, &is_read_only);
+    find_mount(doctor->root, setup, looked, type, &is_read_only);
     if (!S_ISDIR(st.st_mode)) {
         doctor_find(doctor, DOCTOR_BAD, subject, "name a folder, or move the file away",
                     "%s (%s) is no folder", looked, setup->source);
-    } else if (is_read_only || !may_write(&st, setup->uid)) {
+    } else if (is_read_only) {
         doctor_find(doctor, DOCTOR_BAD, subject,
-                    is_read_only ? "mount -o remount,rw, or name a folder on another disk"
-                                 : "chown it to the node's user (under nighd.service: "
-                                   "StateDirectory=), or name another",
-                    "%s (%s) cannot be written to by user %u%s", looked, setup->source,
-                    (unsigned)setup->uid, is_read_only ? ": it is mounted read-only" : "");
+                    "mount -o remount,rw, or name a folder on another disk",
+                    "%s (%s) cannot be written to: it is mounted read-only", looked, setup->source);
+    } else if (!may_write(&st, setup)) {
+        doctor_find(doctor, DOCTOR_BAD, subject,
+                    "chown it to the node's user (under nighd.service: StateDirectory=), or name "
+                    "another",
+                    "%s (%s) cannot be written to by user %u", looked, setup->source,
+                    (unsigned)setup->uid);
     } else if (strcmp(type, "tmpfs") == 0 || strcmp(type, "ramfs") == 0) {
         doctor_find(doctor, DOCTOR_NOTE, subject, "name a folder on a disk",
                     "%s (%s) lies in memory (%s): %s", path, setup->source, type, lost);
     } else {
-        doctor_find(doctor, DOCTOR_GOOD, subject, "", "%s can be written to", path);
+        doctor_find(doctor, DOCTOR_GOOD, subject, "",
+                    setup->knows_uid ? "%s can be written to"
+                                     : "%s is no file, and not mounted read-only",
+                    path);
     }
 }
 
@@ -292,10 +363,10 @@ static void look_at_secret(const struct doctor *doctor, const struct setup *setu
     char full[PATH_BYTES];
     struct stat st;
 
-    if (path[0] == '\0') {
-        return;
+    if (path[0] == '\0' || (strncmp(path, "/run/credentials/", 17) == 0 && !setup->is_live)) {
+        return; /* those are there while the service is */
     }
-    (void)snprintf(full, sizeof full, "%s%s", doctor->root, path);
+    find_place(doctor->root, setup, path, full);
     if (stat(full, &st) != 0) {
         bool hidden = errno == EACCES;
 
@@ -308,7 +379,8 @@ static void look_at_secret(const struct doctor *doctor, const struct setup *setu
                     "chmod 600 it, and make another at all nodes: it may have been read",
                     "everybody may read %s (%s): whoever has it has all objects", path,
                     setup->source);
-    } else if (setup->uid != 0 && st.st_uid != setup->uid && (st.st_mode & S_IRGRP) == 0) {
+    } else if (setup->knows_uid && setup->uid != 0 && st.st_uid != setup->uid &&
+               (st.st_mode & S_IRGRP) == 0) {
         doctor_find(doctor, DOCTOR_BAD, subject,
                     "chown it to the node's user (under nighd.service: LoadCredential=)",
                     "%s (%s) cannot be read by user %u, whom the node runs as", path, setup->source,
@@ -320,7 +392,7 @@ static void look_at_secret(const struct doctor *doctor, const struct setup *setu
             "nodes",
             "%s (%s) has %lld bytes, and no key", path, setup->source, (long long)st.st_size);
     } else {
-        doctor_find(doctor, DOCTOR_GOOD, subject, "", "%s is for the node's user alone", path);
+        doctor_find(doctor, DOCTOR_GOOD, subject, "", "others may not read %s", path);
     }
 }
 
@@ -420,10 +492,11 @@ static void find_in_list(const struct doctor *doctor, const struct setup *setup,
     address[0] = '\0';
     (void)snprintf(list, sizeof list, "%s", setup->join);
     if (setup->join[0] == '@') {
+        char named[SETUP_PATH_BYTES];
         size_t bytes;
 
-        (void)snprintf(path, sizeof path, "%s%.*s", doctor->root, SETUP_PATH_BYTES,
-                       setup->join + 1);
+        (void)snprintf(named, sizeof named, "%.*s", SETUP_PATH_BYTES - 1, setup->join + 1);
+        find_place(doctor->root, setup, named, path);
         file = fopen(path, "re");
         bytes = file == NULL ? 0 : fread(list, 1, sizeof list - 1, file);
         list[bytes] = '\0';
@@ -444,6 +517,9 @@ static void look_at_ports(const struct doctor *doctor, const struct setup *setup
     char address[128], *end;
     unsigned long rank = strtoul(setup->member, &end, 10);
 
+    if (setup->has_own_net) {
+        return; /* its ports are not this machine's */
+    }
     if (setup->listen[0] != '\0' || setup->member[0] != '\0') {
         (void)snprintf(address, sizeof address, "%s",
                        setup->listen[0] != '\0' ? setup->listen : setup->member);

@@ -181,6 +181,10 @@ static void shares_of_processors_are_said(void **state)
     put("/sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "50000\n");
     look_at_machine(&facts);
     expect(DOCTOR_NOTE, "quota", "0.50 cores", "cpu.max");
+    put("/proc/self/cgroup", "5:cpu,cpuacct:/c/d\n");
+    put("/sys/fs/cgroup/cpu/c/d/cpu.cfs_quota_us", "-1\n");
+    look_at_machine(&facts);
+    expect(DOCTOR_NOTE, "quota", "0.50 cores", "cpu.max"); /* of the one above */
 }
 
 static void look_at_kernel(const char *release, uint32_t missing)
@@ -215,6 +219,8 @@ static void a_kernel_that_lacks_something_is_said(void **state)
 
 #define CONFIG "/etc/nigh/nighd.conf"
 
+#define UNKNOWN ((uid_t)-1)
+
 /* The findings of a configuration, for a node of this user. */
 static void look_at_config(const char *text, uid_t uid, bool is_live)
 {
@@ -223,7 +229,9 @@ static void look_at_config(const char *text, uid_t uid, bool is_live)
 
     put(CONFIG, text);
     assert_true(setup_read_file(root, CONFIG, &setup));
+    assert_false(setup.knows_uid); /* a file does not say whose the node is */
     setup.uid = uid;
+    setup.knows_uid = uid != UNKNOWN;
     setup.is_live = is_live;
     doctor_look_at_setup(&doctor, &setup);
 }
@@ -253,6 +261,8 @@ static void directories_that_will_not_do_are_said(void **state)
     expect(DOCTOR_GOOD, "state dir", "/var/lib/nigh/state can be written", NULL);
     look_at_config("[node]\nstate = /var/lib/nigh\n", other, false);
     expect(DOCTOR_BAD, "state dir", "cannot be written to by user 54321", "chown");
+    look_at_config("[node]\nstate = /var/lib/nigh\n", UNKNOWN, false);
+    expect(DOCTOR_GOOD, "state dir", "not mounted read-only", NULL);
     set_mode("/var/lib/nigh", 0777);
     look_at_config("[node]\nstate = /var/lib/nigh\n", other, false);
     expect(DOCTOR_GOOD, "state dir", "can be written", NULL);
@@ -292,10 +302,12 @@ static void secrets_that_others_may_read_are_said(void **state)
     set_mode("/etc/nigh/cluster.key", 0600);
     set_mode("/etc/nigh/password", 0600);
     look_at_config(config, own, false);
-    expect(DOCTOR_GOOD, "cluster key", "is for the node's user alone", NULL);
-    expect(DOCTOR_GOOD, "password", "is for the node's user alone", NULL);
+    expect(DOCTOR_GOOD, "cluster key", "others may not read", NULL);
+    expect(DOCTOR_GOOD, "password", "others may not read", NULL);
     look_at_config(config, 54321, false);
     expect(DOCTOR_BAD, "cluster key", "cannot be read by user 54321", "LoadCredential");
+    look_at_config(config, UNKNOWN, false);
+    expect(DOCTOR_GOOD, "cluster key", "others may not read", NULL);
     set_mode("/etc/nigh/cluster.key", 0644);
     set_mode("/etc/nigh/password", 0604);
     look_at_config(config, own, false);
@@ -308,6 +320,36 @@ static void secrets_that_others_may_read_are_said(void **state)
     for (size_t i = 0; i < kept_count; i++) {
         assert_null(strstr(kept[i].finding, "sesame"));
     }
+}
+
+/* What systemd lends a service is there while that runs. */
+static void credentials_are_looked_for_while_the_node_runs(void **state)
+{
+    static const char config[] = "[node]\ncluster-key = /run/credentials/nighd.service/key\n";
+
+    (void)state;
+    look_at_config(config, UNKNOWN, false);
+    assert_int_equal(kept_count, 0);
+    look_at_config(config, 0, true);
+    expect(DOCTOR_BAD, "cluster key", "No such file", NULL);
+}
+
+/* Who may not look says so, and does not take it for a trouble of the node's. */
+static void what_may_not_be_looked_at_is_said(void **state)
+{
+    static struct setup setup = {.source = "a test", .state = "/a/b/c", .cluster_key = "/a/b/key"};
+    uid_t before = geteuid();
+    struct doctor doctor = begun();
+
+    (void)state;
+    put("/a/b/key", "x");
+    set_mode("/a", 0);
+    assert_true(before != 0 || seteuid(54321) == 0);
+    doctor_look_at_setup(&doctor, &setup);
+    assert_true(before != 0 || seteuid(before) == 0);
+    set_mode("/a", 0700);
+    expect(DOCTOR_NOTE, "state dir", "not for this user to look at", "as root");
+    expect(DOCTOR_NOTE, "cluster key", "Permission denied", "as root");
 }
 
 static void ports_that_are_not_free_are_said(void **state)
@@ -359,6 +401,7 @@ static void what_a_node_was_started_with_is_read(void **state)
 {
     static const char words[] =
         "/usr/bin/nighd\0--config\0conf\0--state=kept\0--spill\0/b\0--memory";
+    static const char flags[] = "nighd\0--hold\0--spill\0/a\0--check";
     static const char other[] = "/usr/bin/vi\0--state\0/a";
     static struct setup setup;
 
@@ -370,9 +413,44 @@ static void what_a_node_was_started_with_is_read(void **state)
     assert_string_equal(setup.spill, "/b"); /* the flag wins */
     assert_string_equal(setup.state, "/proc/77/cwd/kept");
     assert_string_equal(setup.cluster_key, "/proc/77/cwd/key");
+    put_words(flags, sizeof(flags));
+    assert_true(setup_read_process(root, 77, &setup));
+    assert_string_equal(setup.spill, "/a"); /* --hold has no value */
+    assert_int_equal(setup.text_count, 1);
     put_words(other, sizeof(other));
     assert_false(setup_read_process(root, 77, &setup));
     assert_false(setup_read_process(root, 78, &setup));
+}
+
+/* Of a node that sees other files its own are looked at, with its own mounts, and no ports. */
+static void a_node_in_a_container_is_looked_at_there(void **state)
+{
+    static const char words[] = "nighd\0--config\0/conf\0--log-dir\0/logs\0--http\0"
+                                "80";
+    static struct setup setup;
+    struct doctor doctor = begun();
+
+    (void)state;
+    put("/proc/self/ns/mnt", "");
+    put("/proc/77/ns/mnt", "");
+    put("/proc/self/ns/net", "");
+    put("/proc/77/ns/net", "");
+    put("/conf", "[node]\nstate = /here\n");
+    put("/proc/77/root/conf", "[node]\nstate = /there\ncluster-key = key\n");
+    put("/proc/77/root/there/x", "");
+    put("/proc/77/root/logs/x", "");
+    put("/proc/77/cwd/key", "x");
+    put("/proc/self/mountinfo", "20 1 8:1 / / ro - ext4 /dev/sda1 ro\n");
+    put("/proc/77/mountinfo", "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+                              "21 20 0:5 / /logs rw,nosuid - tmpfs tmpfs rw\n");
+    put_words(words, sizeof(words));
+    assert_true(setup_read_process(root, 77, &setup));
+    assert_true(setup.is_elsewhere && setup.has_own_net);
+    doctor_look_at_setup(&doctor, &setup);
+    expect(DOCTOR_GOOD, "state dir", "/there", NULL);
+    expect(DOCTOR_NOTE, "log dir", "/logs (process 77) lies in memory", NULL);
+    expect(DOCTOR_BAD, "cluster key", "/proc/77/cwd/key", NULL);
+    expect_none("http port");
 }
 
 /* ---- a node --------------------------------------------------------------- */
@@ -482,8 +560,11 @@ int main(void)
         cmocka_unit_test_setup(a_kernel_that_lacks_something_is_said, begin),
         cmocka_unit_test_setup(directories_that_will_not_do_are_said, begin),
         cmocka_unit_test_setup(secrets_that_others_may_read_are_said, begin),
+        cmocka_unit_test_setup(credentials_are_looked_for_while_the_node_runs, begin),
+        cmocka_unit_test_setup(what_may_not_be_looked_at_is_said, begin),
         cmocka_unit_test_setup(ports_that_are_not_free_are_said, begin),
         cmocka_unit_test_setup(what_a_node_was_started_with_is_read, begin),
+        cmocka_unit_test_setup(a_node_in_a_container_is_looked_at_there, begin),
         cmocka_unit_test_setup(counts_of_troubles_are_said, begin),
         cmocka_unit_test_setup(members_that_disagree_are_said, begin),
         cmocka_unit_test_setup(refusals_have_remedies, begin),
