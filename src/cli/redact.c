@@ -24,9 +24,30 @@ enum {
 };
 
 /* Fields whose values are names. */
-static const char *const name_fields[] = {
-    "name",      "space", "pool",   "path", "address", "file",   "at",     "dir",
-    "directory", "host",  "region", "user", "socket",  "answer", "member", "key"};
+static const char *const name_fields[] = {"name",
+                                          "space",
+                                          "pool",
+                                          "path",
+                                          "address",
+                                          "file",
+                                          "at",
+                                          "dir",
+                                          "directory",
+                                          "host",
+                                          "region",
+                                          "user",
+                                          "socket",
+                                          "answer",
+                                          "member",
+                                          "key",
+                                          "join",
+                                          "listen",
+                                          "http",
+                                          "spill",
+                                          "log-dir",
+                                          "cluster-key",
+                                          "directory-password",
+                                          "config"};
 
 /* What stands behind a number, without a blank. */
 static const char *const units[] = {"b", "kib", "mib", "gib", "tib", "k", "m", "g",
@@ -63,15 +84,20 @@ static uint64_t *find(uint64_t *set, size_t places, uint64_t hash)
     return &set[at];
 }
 
-/* A set that is full to three quarters takes no more: then more is taken out than need be. */
-static void add(uint64_t *set, size_t places, uint32_t *count, uint64_t hash)
+/* False: it is full to three quarters, and takes no more. */
+static bool add(uint64_t *set, size_t places, uint32_t *count, uint64_t hash)
 {
     uint64_t *place = find(set, places, hash);
 
-    if (*place == 0 && *count < places / 4 * 3) {
-        *place = hash;
-        (*count)++;
+    if (*place != 0) {
+        return true;
     }
+    if (*count >= places / 4 * 3) {
+        return false;
+    }
+    *place = hash;
+    (*count)++;
+    return true;
 }
 
 static bool is_word(struct redact *redact, const char *word, size_t length)
@@ -96,7 +122,8 @@ static void learn_text(struct redact *redact, const char *text, size_t bytes)
             letters += isalpha((unsigned char)text[at + length++]) ? 1 : 0;
         }
         if (letters > 0) {
-            add(redact->words, REDACT_WORDS, &redact->word_count, hash_of(text + at, length));
+            /* With one word less, more is taken out than need be. */
+            (void)add(redact->words, REDACT_WORDS, &redact->word_count, hash_of(text + at, length));
         }
         length = length == 0 ? 1 : length;
     }
@@ -175,8 +202,9 @@ bool redact_learn_program(struct redact *redact, const char *path)
 
 void redact_name(struct redact *redact, const char *name)
 {
-    if (name[0] != '\0') {
-        add(redact->names, REDACT_NAMES, &redact->name_count, hash_of(name, strlen(name)));
+    if (name[0] != '\0' &&
+        !add(redact->names, REDACT_NAMES, &redact->name_count, hash_of(name, strlen(name)))) {
+        redact->is_full = true;
     }
 }
 
@@ -239,7 +267,7 @@ static bool is_known(struct redact *redact, const char *token, size_t length)
 {
     size_t run;
 
-    if (is_name(redact, token, length) || is_path(token, length)) {
+    if (redact->is_full || is_name(redact, token, length) || is_path(token, length)) {
         return false;
     }
     for (size_t at = 0; at < length; at += run) {
@@ -289,27 +317,33 @@ static void write_secret(struct redact *redact, FILE *out)
     redact->secrets++;
 }
 
+/* Of what stands behind "://", how much may hold a password, which has any characters but blanks:
+ * all up to the last '@', or where none follows (the text may have been cut) up to a slash or the
+ * quote that ends it. */
+static size_t authority_of(const char *text, size_t bytes)
+{
+    size_t end = 0, at = 0;
+
+    while (end < bytes && text[end] != '\0' && !isspace((unsigned char)text[end])) {
+        end++;
+    }
+    if (memchr(text, '@', end) != NULL) {
+        return (size_t)((const char *)memrchr(text, '@', end) - text);
+    }
+    while (at < end && text[at] != '/' && (text[at] != '"' || (at > 0 && text[at - 1] == '\\'))) {
+        at++;
+    }
+    return at;
+}
+
 /* Between blanks, quotes and brackets; `of_name`: the field has names. */
 static void write_token(struct redact *redact, const char *token, size_t length, bool of_name,
                         FILE *out)
 {
-    const char *user = memmem(token, length, "://", 3);
     size_t end = length;
 
     if (has_secret(token, length)) {
         write_secret(redact, out);
-        return;
-    }
-    if (user != NULL && memchr(user, '@', length - (size_t)(user - token)) != NULL) {
-        const char *host = memrchr(token, '@', length);
-
-        if (redact->keeps_names) {
-            fwrite(token, 1, (size_t)(user + 3 - token), out);
-            write_secret(redact, out);
-            fwrite(host, 1, length - (size_t)(host - token), out);
-        } else {
-            write_secret(redact, out);
-        }
         return;
     }
     if (redact->keeps_names) {
@@ -342,6 +376,17 @@ struct place {
     bool is_quoted; /* ... up to the next quote */
 };
 
+/* Whether the character behind `text` is one of a quoted text, for an odd number of backslashes. */
+static bool is_escaped(const char *text, size_t at)
+{
+    size_t count = 0;
+
+    while (count < at && text[at - 1 - count] == '\\') {
+        count++;
+    }
+    return count % 2 == 1;
+}
+
 /* A character between words. */
 static void pass(struct place *place, char c)
 {
@@ -354,6 +399,32 @@ static void pass(struct place *place, char c)
         place->of_name = false;
     }
     place->is_field = place->is_field && c == '"';
+}
+
+/* A word from `text` on, and the address that it begins; how much that is. */
+static size_t write_word(struct redact *redact, const char *text, size_t length, size_t bytes,
+                         struct place *place, FILE *out)
+{
+    const char *slashes = memmem(text, length, "://", 3);
+
+    if (slashes != NULL) {
+        size_t scheme = (size_t)(slashes - text);
+        size_t secret = authority_of(slashes + 3, bytes - scheme - 3);
+
+        if (scheme > 0) {
+            write_token(redact, text, scheme, place->of_name, out);
+        }
+        fputs("://", out);
+        if (secret > 0) {
+            write_secret(redact, out);
+        }
+        place->is_field = false;
+        return scheme + 3 + secret;
+    }
+    write_token(redact, text, length, place->of_name, out);
+    place->is_field =
+        !place->of_name && is_among(name_fields, ARRAY_LENGTH(name_fields), text, length);
+    return length;
 }
 
 void redact_write(struct redact *redact, const char *text, size_t bytes, FILE *out)
@@ -369,7 +440,9 @@ void redact_write(struct redact *redact, const char *text, size_t bytes, FILE *o
             length++;
         }
         if (length == 0) {
-            pass(&place, token[0]);
+            if (token[0] != '"' || !is_escaped(text, at)) {
+                pass(&place, token[0]);
+            }
             fputc(token[0] == '\0' ? '?' : token[0], out);
             length = 1;
         } else if (place.is_field && strncmp(token, ": \"", 3) == 0) {
@@ -377,9 +450,7 @@ void redact_write(struct redact *redact, const char *text, size_t bytes, FILE *o
             place = (struct place){.of_name = true, .is_quoted = true};
             length = 3;
         } else {
-            write_token(redact, token, length, place.of_name, out);
-            place.is_field =
-                !place.of_name && is_among(name_fields, ARRAY_LENGTH(name_fields), token, length);
+            length = write_word(redact, token, length, bytes - at, &place, out);
         }
     }
 }

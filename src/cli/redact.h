@@ -7,8 +7,8 @@
  * a name (redact_name) goes even where nigh says the word, too, and so does the value of a field
  * that has names.
  *
- * Secrets go in any case, also where names are kept: passwords in addresses, and long runs of
- * hexadecimal digits. One thread.
+ * Secrets go in any case, also where names are kept: what stands behind "://" up to the "@", and
+ * long runs of hexadecimal digits. One thread.
  */
 #ifndef CLI_REDACT_H
 #define CLI_REDACT_H
@@ -20,7 +20,7 @@
 
 #define REDACT_SALT_BYTES 16
 #define REDACT_WORDS      65536 /* places for words; a power of two */
-#define REDACT_NAMES      1024  /* places for names */
+#define REDACT_NAMES      4096  /* places for names, full at three quarters: then all words go */
 #define REDACT_SECRET_HEX 24    /* so many hexadecimal digits on end are taken for a secret */
 
 struct redact {
@@ -28,6 +28,7 @@ struct redact {
     uint8_t salt[REDACT_SALT_BYTES];
     uint64_t words[REDACT_WORDS], names[REDACT_NAMES]; /* hashes; 0: a free place */
     uint32_t word_count, name_count;
+    bool is_full;             /* there are more names than are known */
     uint64_t hashed, secrets; /* what was taken out */
 };
 

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gnu/libc-version.h>
+#include <netdb.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,7 +49,8 @@ struct report {
     const struct job *job;
     FILE *out;
     struct setup setup;
-    pid_t pid; /* of the node; 0: not known */
+    pid_t pid;     /* of the node; 0: not known */
+    bool is_nighd; /* that is its program: it says what nigh says, and its log is the node's */
     struct redact redact;
     struct {
         const char *name;
@@ -177,7 +179,19 @@ static void add_machine(struct report *report)
 
 /* ---- what the node was told ----------------------------------------------- */
 
-/* Options as lines of "name = value". Those of secrets name files, which stay closed. */
+/* In quotes, so that it is one value, whatever is in it. */
+static int write_option(const struct setup_text *option, char *text, size_t room)
+{
+    int length = snprintf(text, room, "%s=\"", option->name);
+
+    for (const char *c = option->value; *c != '\0'; c++) {
+        length += snprintf(text + length, room - (size_t)length, "%s%c",
+                           *c == '"' || *c == '\\' ? "\\" : "", *c);
+    }
+    return length + snprintf(text + length, room - (size_t)length, "\"\n");
+}
+
+/* Options as lines of name="value". Those of secrets name files, which stay closed. */
 static void add_setup(struct report *report)
 {
     const struct setup *setup = &report->setup;
@@ -188,36 +202,59 @@ static void add_setup(struct report *report)
             snprintf(report->text, TEXT_BYTES, "not known: no node answers, and no --config\n");
     }
     for (size_t i = 0; i < setup->text_count; i++) {
-        length += snprintf(report->text + length, TEXT_BYTES - (size_t)length, "%s = %s\n",
-                           setup->texts[i].name, setup->texts[i].value);
+        length +=
+            write_option(&setup->texts[i], report->text + length, TEXT_BYTES - (size_t)length);
     }
     write_part(report, "options of the node", (size_t)length);
 }
 
 /* ---- metrics -------------------------------------------------------------- */
 
+/* Where the node listens for HTTP, as PORT or ADDRESS:PORT says; on all addresses, on the
+ * loopback's. A descriptor, or -1. */
+static int connect_http(const char *http)
+{
+    const char *colon = strrchr(http, ':'), *port = colon == NULL ? http : colon + 1;
+    const struct timeval patience = {.tv_sec = HTTP_S};
+    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
+                                   .ai_socktype = SOCK_STREAM};
+    struct addrinfo *found = NULL;
+    char host[64];
+    int fd = -1;
+
+    (void)snprintf(host, sizeof host, "%.*s", colon == NULL ? 0 : (int)(colon - http), http);
+    if (host[0] == '[') {
+        host[strcspn(host, "]")] = '\0';
+        memmove(host, host + 1, strlen(host));
+    }
+    if (host[0] == '\0' || strcmp(host, "*") == 0 || strcmp(host, "0.0.0.0") == 0) {
+        strcpy(host, "127.0.0.1");
+    } else if (strcmp(host, "::") == 0) {
+        strcpy(host, "::1");
+    }
+    if (port[0] == '\0' || getaddrinfo(host, port, &hints, &found) != 0) {
+        return -1;
+    }
+    fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (fd >= 0) {
+        (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+        if (connect(fd, found->ai_addr, found->ai_addrlen) != 0) {
+            fd_close(&fd);
+        }
+    }
+    freeaddrinfo(found);
+    return fd;
+}
+
 /* What the node answers at the port of --http; 0: nothing. */
 static size_t ask_metrics(struct report *report)
 {
     static const char request[] = "GET /metrics HTTP/1.0\r\n\r\n";
-    const char *colon = strrchr(report->setup.http, ':');
-    unsigned long port = strtoul(colon == NULL ? report->setup.http : colon + 1, NULL, 10);
-    struct sockaddr_in address = {.sin_family = AF_INET,
-                                  .sin_port = htons((uint16_t)port),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    struct timeval patience = {.tv_sec = HTTP_S};
-    int fd = port == 0 || port > UINT16_MAX ? -1 : socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = connect_http(report->setup.http);
     size_t bytes = 0;
-    ssize_t n = 1;
+    ssize_t n = fd < 0 || send(fd, request, sizeof request - 1, MSG_NOSIGNAL) < 0 ? 0 : 1;
 
-    if (fd < 0) {
-        return 0;
-    }
-    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    if (connect(fd, (const struct sockaddr *)&address, sizeof address) != 0 ||
-        send(fd, request, sizeof request - 1, MSG_NOSIGNAL) < 0) {
-        n = 0;
-    }
     while (n > 0 && bytes < TEXT_BYTES) {
         n = recv(fd, report->text + bytes, TEXT_BYTES - bytes, 0);
         bytes += n > 0 ? (size_t)n : 0;
@@ -239,12 +276,13 @@ static void add_metrics(struct report *report)
 
 /* ---- log ------------------------------------------------------------------ */
 
-/* The file that --log names, or the one that the node writes to; false: it writes to none. */
+/* The file that the node writes to; false: it writes to none, or it is one of several things in a
+ * program, which may write whatever it has there. */
 static bool find_log(const struct report *report, char path[64])
 {
     struct stat st;
 
-    if (report->pid == 0) {
+    if (!report->is_nighd) {
         return false;
     }
     (void)snprintf(path, 64, "/proc/%d/fd/%d", report->pid, STDERR_FILENO);
@@ -308,12 +346,30 @@ static void learn_members(struct report *report)
 /* These have numbers, and the kernel's words for them. */
 static const char *const kernels[] = {"/proc/meminfo", "/proc/self/limits"};
 
+static void learn_user(struct redact *redact, uid_t uid)
+{
+    const struct passwd *passwd = getpwuid(uid);
+
+    redact_name(redact, passwd == NULL ? "" : passwd->pw_name);
+}
+
+static void learn_users(struct report *report)
+{
+    static const char *const told[] = {"USER", "LOGNAME", "SUDO_USER"};
+
+    for (size_t i = 0; i < ARRAY_LENGTH(told); i++) {
+        const char *user = getenv(told[i]);
+
+        redact_name(&report->redact, user == NULL ? "" : user);
+    }
+    learn_user(&report->redact, getuid());
+    learn_user(&report->redact, geteuid());
+    learn_user(&report->redact, report->setup.uid);
+}
+
 /* What nigh says, and what are names here, where it says these, too. */
 static void learn(struct report *report)
 {
-    const char *user = getenv("USER");
-    const struct passwd *passwd = getpwuid(geteuid());
-    const struct passwd *its = getpwuid(report->setup.uid);
     struct utsname machine;
     char path[48];
     Dl_info library;
@@ -326,15 +382,13 @@ static void learn(struct report *report)
         (void)redact_learn_program(&report->redact, library.dli_fname);
     }
     (void)snprintf(path, sizeof path, "/proc/%d/exe", report->pid);
-    if (report->pid > 0) {
+    if (report->is_nighd) { /* another program with a node in it says what is its own */
         (void)redact_learn_program(&report->redact, path);
     }
     if (uname(&machine) == 0) {
         learn_host(&report->redact, machine.nodename);
     }
-    redact_name(&report->redact, user == NULL ? "" : user);
-    redact_name(&report->redact, passwd == NULL ? "" : passwd->pw_name);
-    redact_name(&report->redact, its == NULL ? "" : its->pw_name);
+    learn_users(report);
     learn_members(report);
 }
 
@@ -405,7 +459,7 @@ static void write_all(struct report *report)
     add_log(report);
 }
 
-/* The node that answers, if one does, and what it was told. */
+/* The node that lives, if one does, and what it was told. */
 static void find_node(struct report *report)
 {
     nigh_client_options options = {.struct_size = sizeof options,
@@ -417,14 +471,18 @@ static void find_node(struct report *report)
 
     if (nigh_client_open(&options, &report->cli->client) != NIGH_OK) {
         report->cli->client = NULL;
-    } else if (!cli_find_process(report->cli, &report->pid, &uid) ||
-               !setup_read_process("", report->pid, &report->setup)) {
+    }
+    /* One that lets nobody in is who is most in need of a report. */
+    report->is_nighd = cli_find_process(report->cli, &report->pid, &uid) &&
+                       setup_read_process("", report->pid, &report->setup);
+    if (!report->is_nighd) {
         report->setup = (struct setup){.source = ""};
     }
     if (report->job->config != NULL) {
         (void)setup_read_file("", report->job->config, &report->setup);
     }
     report->setup.uid = uid;
+    report->setup.knows_uid = report->pid > 0;
 }
 
 static int make(struct report *report, const char *path)
@@ -457,8 +515,11 @@ static int make(struct report *report, const char *path)
     }
     fclose(report->out);
     if (!is_written) {
-        cli_error(report->cli, "%s: it cannot be written: is the disk full?", path);
-        (void)unlink(path);
+        cli_error(report->cli, "%s: it cannot be written: is the disk full?",
+                  to_stdout ? "the report, which is put together in /tmp" : path);
+        if (!to_stdout) {
+            (void)unlink(path);
+        }
         return CLI_FAILED;
     }
     return CLI_OK;

@@ -27,7 +27,7 @@ def start(folder):
                                          f"mode = 0600\n".encode())
     http, port = raw.free_ports(2)
     node = raw.Node("--config", config, "--cluster-key", key, "--member", f"{socket.gethostname()}:{port}", "--listen",
-                    f"127.0.0.1:{port}", "--state", os.path.join(folder, "votes"), "--http", str(http))
+                    f"127.0.0.1:{port}", "--state", os.path.join(folder, "votes"), "--http", f"127.0.0.2:{http}")
     assert node.ready
     good("put", OBJECT, "-", node=node, data=b"the bytes of the object")
     good("region", "create", REGION, "64K", "--timeout", "20s", node=node)
@@ -61,7 +61,7 @@ def test_what_is_in_it_and_what_is_not():
         # It is of use: findings, numbers, options and what happened are there.
         assert '"finding": "answers; ' in text and '"subject": "huge pages"' in text
         assert '"objects": 1,' in text and "\nnigh_objects 1\n" in text, text
-        assert "\nmemory = " in text and "\nspace-memory = 64M\n" in text and "\nMemTotal: " in text
+        assert "\nmemory=\"" in text and '\nspace-memory="64M"\n' in text and "\nMemTotal: " in text
         assert "Max open files" in text
         assert 'level=warn module=node msg="a member is lost" rank=1' in text
         expect_without(text, [*secrets(folder), "elsewhere", "abab"])
@@ -99,9 +99,27 @@ def test_the_log_that_the_node_writes_to():
         assert 'msg="node started"' in text.split("\n== log\n")[1]
         expect_without(text, [os.path.basename(folder)])
         # What its options are is read, and what they name is not in the way of the doctor.
-        assert "\nmemory = 64M\n" in text
+        assert '\nmemory="64M"\n' in text
         node.terminate()
         assert node.wait(timeout=60) == 0
+
+
+def test_a_program_with_a_node_in_it():
+    """What it says, in its constants and on standard error, is nobody's business."""
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        path, program = os.path.join(folder, "sock"), os.path.join(os.environ["NIGH_BUILD"], "examples", "example-embedded")
+        if not os.path.exists(program):
+            raise raw.Skipped("the examples are not built")
+        with open(os.path.join(folder, "said"), "wb") as said:
+            node = subprocess.Popen([program, path], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said)
+        raw.wait_for(lambda: b"until the end" in read(os.path.join(folder, "said")))
+        text = good("support", "--output", "-", "--socket", path).decode()
+        assert text.split("\n== log\n")[1].startswith("none: "), text
+        log = write(folder, "log", b"a greeting\n")
+        text = good("support", "--output", "-", "--socket", path, "--log", log).decode()
+        assert re.search(r"\n== log\na ~[0-9a-f]{8}\n", text), text
+        node.communicate(timeout=60)
+        assert node.returncode == 0
 
 
 def test_no_node():
@@ -109,8 +127,11 @@ def test_no_node():
         env = {"NIGH_SOCKET": os.path.join(folder, "none")}
         config = write(folder, "nighd.conf", b"[node]\nmemory = 3G\ncluster-key = /no/such/key\n")
         text = good("support", "--output", "-", "--config", config, env=env).decode()
-        assert "memory = 3G" in text and '"subject": "cluster key"' in text and '"severity": "bad"' in text
+        assert 'memory="3G"' in text and '"subject": "cluster key"' in text and '"severity": "bad"' in text
         assert "== log\nnone: " in text and "journalctl" in text
+        # Who became root is a name, too, where nigh says the word.
+        assert re.search(r"\bhuge\b", text)
+        assert not re.search(r"\bhuge\b", good("support", "--output", "-", env={**env, "SUDO_USER": "huge"}).decode())
         code, printed, _ = run("support", env=env, cwd=folder)
         made = [name for name in os.listdir(folder) if re.fullmatch(r"nigh-support-\d{8}-\d{6}\.txt", name)]
         assert code == OK and len(made) == 1 and made[0].encode() in printed

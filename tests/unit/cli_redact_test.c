@@ -126,6 +126,7 @@ static void values_of_name_fields_go(void **state)
                                         "\"name\": \"node\"",
                                         "{rank=\"0\",address=\"node\"}",
                                         "pool=1234567",
+                                        "spill=\"node\"",
                                         "name=\"the space\""};
 
     (void)state;
@@ -137,6 +138,10 @@ static void values_of_name_fields_go(void **state)
     assert_null(strstr(without("name=\"a member\" why=\"a member\""), "name=\"a"));
     assert_null(strstr(without("name=\"a member\""), "member"));
     assert_non_null(strstr(without("name=\"a member\" why=\"a member\""), "why=\"a member\""));
+    /* A quote with a backslash is one of the value. */
+    assert_null(strstr(without("name=\"a \\\" member\" why=\"node\""), "member"));
+    assert_non_null(strstr(written, "why=\"node\""));
+    assert_non_null(strstr(without("name=\"a \\\\\" why=\"node\""), "why=\"node\""));
     expect_kept("pool=12 why=node");
     expect_kept("\"address\": \"\", \"msg\": \"node\"");
 }
@@ -159,6 +164,56 @@ static void secrets_go_in_any_case(void **state)
     }
     assert_int_equal(redact.secrets, 6);
     expect_kept("payroll at 10.0.0.1:7470 of /a/member"); /* as names are kept */
+}
+
+/* Whatever a password is made of, and whether the text that has it was cut. */
+static void passwords_of_all_characters_go(void **state)
+{
+    static const char *const cases[] = {"redis://user:pa,sesame@host:6379",
+                                        "redis://user:a;b=c(sesame)@host:6379",
+                                        "redis://user:p@x,sesame@host:6379/0",
+                                        "redis://user:pa/sesame@host:6379",
+                                        "redis://user:pa\"sesame@host:6379",
+                                        "directory=\"redis://:sesame|@host:6379\"",
+                                        "at=redis://user:sesame",
+                                        "(redis://user:pa,sesame)",
+                                        "redis://user:pa{sesame,/@",
+                                        "a://redis://user:'sesame'@host:6379"};
+
+    (void)state;
+    for (int keeps = 0; keeps < 2; keeps++) {
+        redact.keeps_names = keeps == 1;
+        for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+            assert_null(strstr(without(cases[i]), "sesame"));
+            assert_null(strstr(written, "user"));
+            assert_non_null(strstr(written, "<removed>"));
+            assert_true(strstr(cases[i], "@host") == NULL ||
+                        (strstr(written, "@host:6379") != NULL) == (keeps == 1));
+        }
+    }
+    /* What comes behind is as ever. */
+    assert_string_equal(without("why=\"node://node\" a member"),
+                        "why=\"node://<removed>\" a member");
+    assert_string_equal(without("node:// a member"), "node:// a member");
+}
+
+/* Where more is named than is known, no word is known not to be a name. */
+static void of_too_many_names_all_words_go(void **state)
+{
+    char name[32];
+
+    (void)state;
+    for (unsigned n = 0; n < REDACT_NAMES / 4 * 3 - 2; n++) {
+        (void)snprintf(name, sizeof(name), "host-%u", n);
+        redact_name(&redact, name);
+    }
+    expect_kept("a member is");
+    redact_name(&redact, "member7"); /* that is known */
+    expect_kept("a member is");
+    redact_name(&redact, "node");
+    expect_taken("node");
+    expect_taken("member");
+    expect_kept("12 64.0");
 }
 
 /* This program's own constants are its words. */
@@ -189,6 +244,8 @@ int main(void)
         REDACT_TEST(the_same_word_is_the_same_digits),
         REDACT_TEST(values_of_name_fields_go),
         REDACT_TEST(secrets_go_in_any_case),
+        REDACT_TEST(passwords_of_all_characters_go),
+        REDACT_TEST(of_too_many_names_all_words_go),
         REDACT_TEST(a_program_says_its_constants),
     };
 
