@@ -123,13 +123,13 @@ import importlib.machinery, importlib.util, sys
 loader = importlib.machinery.SourceFileLoader("share", sys.argv[1])
 share = importlib.util.module_from_spec(importlib.util.spec_from_loader("share", loader))
 loader.exec_module(share)
-tests = [{"name": n, "suite": [f"nigh:{s}"], "timeout": t} for n, s, t in
-         (("a", "unit", 9), ("b", "long", 5), ("c", "long", 7), ("d", "long", 5), ("e", "other", 1))]
+tests = [{"name": n, "suite": [f"nigh:{s}"], "timeout": t, "priority": p} for n, s, t, p in
+         (("a", "unit", 9, 0), ("b", "long", 5, 0), ("c", "long", 7, 3), ("d", "long", 5, 0), ("e", "other", 1, 0))]
 for turn in range(3):
     print(" ".join(share.share(tests, turn, {"long": 2})), end="; ")
 END
 }
-expect 0 "a e c d; a e b; a e c d; " "share: each has its turn" shares
+expect 0 "c a e d; a e b; c a e d; " "share: each has its turn, those that begin first before others" shares
 expect 1 "usage" "share: no number" "$tree/tools/share" build 0 x long
 expect 1 "usage" "share: no turn at all" "$tree/tools/share" build 0 long=0
 expect 2 "no group named" "setup: an unknown group" "$tree/tools/setup" nonsense
