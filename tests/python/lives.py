@@ -217,6 +217,7 @@ def test_threads_take_things_apart_under_each_other(client):
     gc.collect()
     wait_for(lambda: client.stats()["sessions"] == sessions)
 
+
 @with_client()
 def test_who_waits_lets_others_run(client):
     """A get that waits has not got the interpreter's lock."""
@@ -280,9 +281,9 @@ def test_signals_end_waits(client):
     region = client.create_region("r", 4096)
     held = region.lock(1)
     service = client.register("s")
-    client.subscribe()
     client.put("much", bytes(40 * MIB))
     view = client.get("much", 0)
+    client.subscribe()  # to nothing that comes
     before = signal.signal(signal.SIGALRM, alarm)
     try:
         for call in (lambda: client.get("never"), lambda: client.get_many(["never"]), lambda: region.lock(1),
@@ -293,6 +294,7 @@ def test_signals_end_waits(client):
             with raises(Alarm):
                 call()
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     held.close()
     view.release()

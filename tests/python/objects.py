@@ -407,7 +407,7 @@ def test_names_of_any_bytes_are_listed_and_asked_for(client):
     for name in names:
         client.create_region(name, 4096).close()
     assert [info["name"] for info in client.regions()] == names
-    client.open_region(names[7]).free()
+    client.open_region(names[7], nigh.READ | nigh.MASTER).free()
     client.register(names[2]).close()
     for wrong in ("a\0b", "n" * 256):
         for call in (client.register, client.call, client.multicast, client.open_region, client.open_space):
