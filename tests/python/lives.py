@@ -330,15 +330,22 @@ def test_a_node_that_dies_is_heard_of(client):
 
 @with_client("--hold")
 def test_a_get_that_cannot_begin_keeps_nothing(client):
-    """What was here it has already as it finds that there is no node to ask for the rest."""
+    """What was here it has already as it finds that there is no node to ask for the rest. It says what became of each, and so
+    does a put."""
     client.put("x", b"abc")
     holder = client.node.process.pid
     os.kill(holder, signal.SIGSTOP)  # which begins no other
     try:
         os.kill(child_of(holder), signal.SIGKILL)
-        for get in (client.get_many, client.get_start):
-            with raises(nigh.NodeLostError):
-                get(["x", "never"])
+        lost = nigh.NodeLostError.status
+        for call, statuses in ((lambda: client.get_many(["x", "never"]), None), (lambda: client.get_start(["x", "never"]), None),
+                               (lambda: client.put_many([("y", b"1"), ("z", b"2")]), [lost, lost])):
+            try:
+                call()
+                raise AssertionError
+            except nigh.NodeLostError as error:
+                assert len(error.statuses) == 2 and lost in error.statuses, error.statuses
+                assert statuses in (None, error.statuses), error.statuses
     finally:
         os.kill(holder, signal.SIGCONT)
 

@@ -126,9 +126,10 @@ struct pending_object;
 /* What is under way: what libnigh uses until its end. */
 struct pending_kind {
     size_t size; /* of the state */
-    /* What it has come to, or NULL, raised; once, with a status that is not NIGH_PENDING. */
+    /* What it has come to, or NULL, raised; once, with a status that is not NIGH_PENDING; also
+     * where it failed as it was begun. */
     PyObject *(*take)(struct client_object *client, void *state, nigh_status status);
-    /* What came of it and nobody took is let go; also where it failed as it was begun. */
+    /* What came of it and nobody took is let go. */
     void (*leave)(nigh_client *client, void *state);
     /* Of the state's own memory. */
     void (*clear)(void *state);

@@ -121,15 +121,20 @@ static PyObject *take(struct pending_object *pending, nigh_status status, bool i
 }
 
 /* False: raised, and the reference is gone. What failed may have come in part, as a get of several
- * has the views of those that were here. */
+ * has the views of those that were here: it is taken as if it had failed later, which lets go of
+ * them, and has the statuses. */
 static bool is_begun(struct pending_object *pending, nigh_status status)
 {
+    struct client_object *client = pending->client;
+
     if (status == NIGH_OK || status == NIGH_PENDING) {
         pending->is_begun = true;
         return true;
     }
-    (void)errors_raise(status, pending->client->client);
-    pending->kind->leave(pending->client->client, pending->state);
+    Py_XDECREF(pending->kind->take(client, pending->state, status));
+    if (PyErr_Occurred() == NULL) {
+        (void)errors_raise(status, client->client);
+    }
     Py_DECREF((PyObject *)pending);
     return false;
 }
