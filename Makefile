@@ -62,7 +62,7 @@ else
 $(error SANITIZE=$(SANITIZE): there is SANITIZE=address, for test-rdma)
 endif
 
-.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-rpc bench-region bench-region-copies bench-region-many bench-region-moves bench-region-qos bench-space bench-space-verbs bench-space-view bench-apps bench-collect bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt install clean help
+.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-rpc bench-region bench-region-copies bench-region-many bench-region-moves bench-region-qos bench-space bench-space-verbs bench-space-view bench-apps bench-python bench-collect bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt install clean help
 
 all: ## build the programs and libraries in build/release
 	@tools/setup build
@@ -239,6 +239,14 @@ bench-apps: ## the programs of examples/ that use regions, on 1 GiB each at thre
 	@$(COMPILE) build/bench-release src/daemon/nighd src/cli/nigh examples/example-region_log examples/example-region_words examples/example-region_rank
 	@mkdir -p build/bench
 	@ROUNDS='$(ROUNDS)' bench/apps-run build/bench-release build/bench/apps.json
+
+bench-python: ## measure numpy arrays by the Python package against shared_memory, redis-py and a pipe, BYTES=1073741824 ROUNDS=7: build/bench/python.json
+	@echo "bench-python: one or two minutes on a quiet machine, beside the build; and 8 GiB of memory"
+	@tools/setup build bench
+	@tools/configure build/bench-release $(RELEASE) -Dtests=false -Dbench=true
+	@$(COMPILE) build/bench-release
+	@mkdir -p build/bench
+	@BYTES='$(BYTES)' ROUNDS='$(ROUNDS)' bench/python-run build/bench-release build/bench/python.json
 
 bench-collect: ## measure calls of 31 nodes at once over trees against as many calls, and MPI, ROUNDS=15: build/bench/collect.json
 	@echo "bench-collect: some twenty seconds on a quiet machine, beside the build"

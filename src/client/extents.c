@@ -153,6 +153,21 @@ static void extents_take_reserved(nigh_client *client, uint32_t lane, const stru
     *(uint64_t *)out += cqe->data_size;
 }
 
+/*
+ * A hypervisor with page tables of its own in place of the processor's fills them when the process
+ * itself looks at a page, not when the kernel has filled in its own: the first copy to a page would
+ * still cost ten times as much as the second.
+ */
+static void extents_touch(nigh_client *client)
+{
+    for (uint64_t number = 0; number < LIMIT_EXTENTS; number++) {
+        if (atomic_load_explicit(&client->write_mapped[number], memory_order_relaxed) != 0) {
+            memfd_touch(client->write_arena + number * client->extent_bytes, client->extent_bytes,
+                        false);
+        }
+    }
+}
+
 /* Has the lanes own `bytes` for this uid, and maps as much of what the uid may write. */
 static void extents_reserve(nigh_client *client, uint64_t bytes)
 {
@@ -165,6 +180,7 @@ static void extents_reserve(nigh_client *client, uint64_t bytes)
     has = min_u64(has, max_u64(each * client->lanes, each));
     client_lock(client);
     extents_find(client, (has + client->extent_bytes - 1) >> client->extent_shift);
+    extents_touch(client);
     client_unlock(client);
 }
 

@@ -187,16 +187,16 @@ uint64_t memfd_present_bytes(int fd)
     return fstat(fd, &st) == 0 && st.st_blocks > 0 ? (uint64_t)st.st_blocks * MEMFD_BLOCK : 0;
 }
 
-/* Touches every page without changing it: other processes may be writing there. */
-static void memfd_touch(uint8_t *memory, uint64_t bytes, bool writable)
+void memfd_touch(void *memory, uint64_t bytes, bool writable)
 {
     uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+    uint8_t *first = memory;
 
     for (uint64_t at = 0; at < bytes; at += page) {
         if (writable)
-            __atomic_fetch_or(memory + at, 0, __ATOMIC_RELAXED);
+            __atomic_fetch_or(first + at, 0, __ATOMIC_RELAXED);
         else
-            (void)__atomic_load_n(memory + at, __ATOMIC_RELAXED);
+            (void)__atomic_load_n(first + at, __ATOMIC_RELAXED);
     }
 }
 

@@ -102,6 +102,9 @@ nigh_status memfd_map_at(void *address, int fd, uint64_t bytes, unsigned flags);
 /* What MEMFD_PREFAULT does, of a part of what was mapped without it, whose pages are there. */
 nigh_status memfd_prefault(void *memory, uint64_t bytes, bool writable);
 
+/* Touches every page without changing it: other processes may be writing there. */
+void memfd_touch(void *memory, uint64_t bytes, bool writable);
+
 void memfd_unmap(void *memory, uint64_t bytes);
 
 /*

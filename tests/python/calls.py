@@ -1,0 +1,311 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""Calls and services in Python: replies, statuses, what goes unanswered, deadlines, a service that ends."""
+import os
+import signal
+import sys
+import threading
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+from node import MIB, child_of, other, raises, run_tests, wait_for, with_client  # noqa: E402
+
+import nigh  # noqa: E402
+
+
+class Server:
+    """A thread that serves a name with a function, by a client of its own."""
+
+    def __init__(self, client, name, answer):
+        self.client = other(client)
+        self.service = self.client.register(name)
+        self.raised = []
+        self.thread = threading.Thread(target=self.run, args=[answer])
+        self.thread.start()
+
+    def run(self, answer):
+        try:
+            nigh.serve(self.service, answer)
+        except BaseException as error:
+            self.raised.append(error)
+
+    def stop(self):
+        """The client goes with the last that hangs on it."""
+        self.service.close()
+        self.thread.join()
+        self.client.close()
+
+
+@with_client()
+def test_calls_are_answered(client):
+    server = Server(client, "turn", lambda request: request.bytes[::-1])
+    assert client.call("turn", b"abc") == b"cba"
+    assert client.call("turn") == b""
+    assert client.call("turn", memoryview(bytearray(8192)), rank=0, idempotent=True, urgent=True) == bytes(8192)
+    pending = [client.call_start("turn", bytes([n])) for n in range(20)]
+    wait_for(lambda: client.poll() >= 0 and all(each.done() for each in pending))
+    assert [each.result() for each in pending] == [bytes([n]) for n in range(20)]
+    server.stop()
+    with raises(nigh.NotFoundError):
+        client.call("turn", timeout=5)
+
+
+@with_client()
+def test_requests_say_whose_they_are(client):
+    seen = []
+    server = Server(client, "who", lambda request: seen.append((request.uid, request.rank, request.one_way)))
+    assert client.call("who", b"x") == b""
+    assert client.call("who", b"x", one_way=True) == b""
+    wait_for(lambda: len(seen) == 2)
+    assert seen == [(os.getuid(), 0, False), (os.getuid(), 0, True)]
+    server.stop()
+
+
+@with_client()
+def test_statuses_are_raised(client):
+    def refuse(request):
+        raise nigh.DeniedError("not you")
+
+    server = Server(client, "refuse", refuse)
+    try:
+        client.call("refuse")
+        raise AssertionError
+    except nigh.DeniedError as error:
+        assert error.answered
+    server.stop()
+    try:
+        client.call("refuse")
+        raise AssertionError
+    except nigh.NotFoundError as error:
+        assert not error.answered
+
+
+@with_client()
+def test_errors_of_no_status_are_answered(client):
+    """And the server goes on."""
+    class Own(nigh.Error):
+        status = 7
+
+    def refuse(request):
+        raise Own("mine") if request.bytes else nigh.Error("nobody's")
+
+    server = Server(client, "refuse", refuse)
+    for request in (b"", b"x"):
+        try:
+            client.call("refuse", request)
+            raise AssertionError
+        except nigh.CanceledError as error:
+            assert error.answered
+    server.stop()
+    assert not server.raised
+
+
+@with_client()
+def test_a_server_that_raises_is_heard_of(client):
+    server = Server(client, "wrong", lambda request: 1 / 0)
+    with raises(nigh.CanceledError):
+        client.call("wrong")
+    server.stop()
+    assert isinstance(server.raised[0], ZeroDivisionError)
+
+
+@with_client()
+def test_calls_of_all_nodes(client):
+    """Of the one that there is."""
+    server = Server(client, "all", lambda request: request.bytes * 2)
+    told = client.multicast("all", b"four")
+    assert told["value"] == {0: b"fourfour"} and told["answered"] == 1 and told["status"] == 0 and not told["errors"]
+    told = client.multicast("all", b"four", ranks=[0], reduce="sum_u64", size=8)
+    assert told["value"] == b"fourfour"
+    told = client.multicast("all", b"", reduce="none")
+    assert told["value"] == b"" and told["answered"] == 1
+    with raises(ValueError, "reduce"):
+        client.multicast("all", reduce="product")
+    with raises(nigh.InvalidError):
+        client.multicast("all", ranks=[0, 0])
+    server.stop()
+    told = client.multicast("all", b"x", timeout=20)
+    assert told["status"] == nigh.NotFoundError.status and told["answered"] == 0 and told["errors"][0]["rank"] == 0
+
+@with_client()
+def test_calls_bring_memory(client):
+    """Of which the service pulls some, and pushes into it: more than a call has bytes."""
+    def answer(request):
+        told, = request.bulks
+        assert told == (MIB, 3)
+        with raises(IndexError):
+            request.pull(1, local)
+        request.pull(0, local, size=3)
+        request.pull(0, local, offset=MIB - 3, local_offset=3)
+        request.push(0, local, offset=1000, size=6)
+        with raises(nigh.InvalidError):
+            request.push(0, local, offset=MIB - 3, size=6)
+        return b"done"
+
+    server = Server(client, "move", answer)
+    local = server.client.alloc_bulk(4096)
+    memory = client.alloc_bulk(MIB)
+    assert len(memory) == MIB
+    buffer = memoryview(memory)
+    buffer[:3], buffer[-3:] = b"abc", b"xyz"
+    assert client.call("move", bulks=[memory]) == b"done"
+    assert bytes(buffer[1000:1006]) == b"abcxyz"
+    with raises(TypeError, "alloc_bulk"):
+        client.call("move", bulks=[memory, b"bytes"])
+    class Claims:
+        """Of a class that it is not: there is no memory behind it."""
+        __class__ = property(lambda self: nigh.Bulk)
+
+    assert isinstance(Claims(), nigh.Bulk)
+    with raises(TypeError, "alloc_bulk"):
+        client.call("move", bulks=[Claims()])
+    with raises(ValueError, "at most 8"):
+        client.call("move", bulks=[memory] * 9)
+    memory.close()
+    assert bytes(buffer[:3]) == b"abc"
+    with raises(nigh.ClosedError):
+        client.call("move", bulks=[memory])
+    with raises(BufferError, "closed"):
+        memoryview(memory)
+    buffer.release()
+    server.stop()
+    assert not server.raised
+
+@with_client()
+def test_requests_by_hand(client):
+    service = client.register("hand")
+    with raises(nigh.ExistsError):
+        client.register("hand")
+    with raises(nigh.TimeoutError):
+        service.receive(0)
+    with raises(nigh.TimeoutError):
+        service.receive(0.05)
+    caller = other(client)
+    pending = caller.call_start("hand", b"one")
+    request = service.receive(20)
+    assert request.bytes == b"one" and request.timeout is None
+    with raises(ValueError):
+        request.reply(bytes(8193))
+    with raises(ValueError):
+        request.reply(status=1)
+    request.reply(b"first")
+    with raises(nigh.ClosedError):
+        request.reply(b"second")
+    wait_for(lambda: caller.poll() >= 0 and pending.done())
+    assert pending.result() == b"first"
+
+
+class Number:
+    """A whole number that does something as it is asked which."""
+
+    def __init__(self, value, what):
+        self.value, self.what = value, what
+
+    def __index__(self):
+        self.what()
+        return self.value
+
+
+@with_client()
+def test_arguments_may_answer_the_request(client):
+    """What a number's own method does meanwhile is seen, and the service that closes with its last request is not used."""
+    caller = other(client)
+    memory = caller.alloc_bulk(4096)
+    for name in ("reply", "pull", "push"):
+        service = client.register(name)
+        local = client.alloc_bulk(4096)
+        pending = caller.call_start(name, b"x", bulks=[memory], timeout=20)
+        request = service.receive(20)
+        service.close()
+        number = Number(0, request.reply)
+        with raises(nigh.ClosedError, "answered"):
+            if name == "reply":
+                request.reply(status=number)
+            else:
+                getattr(request, name)(0, local, size=number)
+        wait_for(lambda: caller.poll() >= 0 and pending.done())
+        assert pending.result() == b""
+        del request, number
+        client.register(name).close()
+
+
+@with_client()
+def test_requests_that_are_dropped_are_answered(client):
+    service = client.register("drop")
+    caller = other(client)
+    pending = caller.call_start("drop", b"x")
+    service.receive(20)
+    wait_for(lambda: caller.poll() >= 0 and pending.done())
+    try:
+        pending.result()
+        raise AssertionError
+    except nigh.CanceledError as error:
+        assert error.answered
+
+
+@with_client()
+def test_calls_have_deadlines(client):
+    service = client.register("slow")
+    with raises(nigh.TimeoutError):
+        client.call("slow", b"x", timeout=0.05)
+    caller = other(client)
+    pending = caller.call_start("slow", b"y", timeout=0.5)
+    request = service.receive(20)
+    while request.bytes != b"y":
+        request = service.receive(20)
+    assert 0 < request.timeout <= 0.5
+    wait_for(lambda: caller.poll() >= 0 and pending.done())
+    with raises(nigh.TimeoutError):
+        pending.result()
+    request.reply(b"too late")  # is nobody's error
+    with raises(nigh.InvalidError):
+        client.call("slow", bytes(8193))
+    with raises(ValueError, "rank"):
+        client.call("slow", rank=(1 << 32) - 1)
+    with raises(TypeError):
+        client.call(b"slow")
+
+
+@with_client("--hold")
+def test_a_service_that_ended_with_its_node_is_told(client):
+    """Whoever serves hears of it, as nobody calls there any more."""
+    service = client.register("s")
+    first = child_of(client.node.process.pid)
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: child_of(client.node.process.pid) not in (0, first))
+
+    def has_ended():
+        try:
+            service.receive(0)
+        except (nigh.TimeoutError, nigh.NodeLostError):
+            return False
+        except nigh.ClosedError:
+            return True
+
+    wait_for(has_ended)
+    assert not service.closed
+    with raises(nigh.ClosedError):
+        nigh.serve(service, lambda request: None)
+    service.close()
+    client.register("s").close()
+
+
+@with_client()
+def test_a_service_ends_with_its_last_request(client):
+    service = client.register("ends")
+    caller = other(client)
+    pending = caller.call_start("ends", b"x")
+    request = service.receive(20)
+    service.close()
+    with raises(nigh.ClosedError):
+        service.receive(0)
+    request.reply(b"still")
+    wait_for(lambda: caller.poll() >= 0 and pending.done())
+    assert pending.result() == b"still"
+    del request
+    with raises(nigh.NotFoundError):
+        caller.call("ends")
+    client.register("ends").close()
+
+
+if __name__ == "__main__":
+    sys.exit(run_tests(globals()))
