@@ -22,7 +22,7 @@ from raw_session import Node, wait_for  # noqa: E402
 IN_CREATE = 0x100  # of inotify
 OK, FAILED, USAGE, NOT_FOUND, UNREACHABLE, DENIED, FULL, TIMEOUT, CORRUPT, EXISTS = range(10)
 VERBS = ("put", "get", "ls", "stat", "rm", "pin", "unpin", "who", "locate", "nodes", "leave", "forget", "call", "region", "space",
-         "top", "doctor", "bench", "help")
+         "top", "doctor", "support", "cluster", "bench", "help")
 
 
 def run(*arguments, node=None, data=b"", env=None, **more):
