@@ -22,9 +22,10 @@
 #include "cli/json.h"
 
 #define START_US UINT64_C(60000000) /* without --timeout */
-#define STOP_US  UINT64_C(10000000)
-#define ASK_US   UINT64_C(1000000) /* a node that is looked at */
-#define OPEN_US  UINT64_C(5000000) /* one that is started, before it is looked whether it lives */
+#define STOP_US  UINT64_C(10000000) /* each node */
+#define UNDO_US  UINT64_C(2000000)  /* each, of a start that failed: nothing is in it yet */
+#define ASK_US   UINT64_C(1000000)  /* a node that is looked at */
+#define OPEN_US  UINT64_C(5000000)  /* one that is started, before it is looked whether it lives */
 #define LOOK_NS  20000000
 
 enum own_option {
@@ -428,7 +429,7 @@ static int start(struct cluster *cluster, const struct job *job)
         print_result(cluster, job);
         return CLI_OK;
     }
-    ended = end_all(cluster, STOP_US, &killed);
+    ended = end_all(cluster, UNDO_US, &killed);
     return killed > 0 || ended != CLI_OK ? CLI_FAILED : exit_code;
 }
 

@@ -40,8 +40,9 @@ enum cluster_life {
 
 struct cluster_node {
     enum cluster_life life;
-    pid_t pid;    /* while it lives; 0: not known */
-    int pidfd;    /* -1: none */
+    pid_t first; /* the number in its file, while it lives: all its processes are of that session */
+    pid_t pid;   /* ... that one, or another of them where it is gone; 0: not known */
+    int pidfd;   /* -1: none */
     int ready_fd; /* where it says that it serves; -1: it did, or is not waited for */
     uint16_t port;
     bool is_own; /* a child of this process, not waited for before its end is dealt with */
@@ -102,8 +103,9 @@ bool cluster_spawn(struct cluster *cluster, uint32_t rank, const char *program, 
 void cluster_last_words(const struct cluster *cluster, uint32_t rank, char why[CLUSTER_WHY_BYTES]);
 
 /* Ends those that live, in order: the last first, and all processes that have a node's file open.
- * *killed: how many had to be. How many live on though they were, or are not to be seen: the first
- * of them is *left. */
+ * Each has timeout_us, so that one that stands still takes no time of the others. *killed: how many
+ * had to be. How many live on though they were, or are not to be seen: the first of them is *left.
+ */
 uint32_t cluster_end(struct cluster *cluster, uint64_t timeout_us, uint32_t *killed,
                      uint32_t *left);
 

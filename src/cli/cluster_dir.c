@@ -65,9 +65,9 @@ const char *cluster_full(const struct cluster *cluster)
  * own name is not, as somebody else may have made it: but "." and ".." name what is there. */
 static bool resolve(const char *given, char *above, char *path)
 {
-    char folder[PATH_MAX];
+    char folder[PATH_MAX + sizeof "/.."];
     const char *slash = strrchr(given, '/'), *name = slash == NULL ? given : slash + 1;
-    size_t length = slash == NULL ? 0 : (size_t)(slash - given);
+    int length = slash == NULL ? 0 : (int)(slash - given);
 
     if (name[0] == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0) {
         if (realpath(given, path) == NULL) {
@@ -76,17 +76,13 @@ static bool resolve(const char *given, char *above, char *path)
         (void)snprintf(folder, sizeof folder, "%s/..", path);
         return realpath(folder, above) != NULL;
     }
-    (void)snprintf(folder, sizeof folder, "%.*s", (int)length, given);
+    (void)snprintf(folder, sizeof folder, "%.*s", length, given);
     if (realpath(slash == NULL ? "." : length == 0 ? "/" : folder, above) == NULL) {
         return false;
     }
-    length = strlen(above);
-    if (length + strlen(name) + 2 > PATH_MAX) {
-        errno = ENAMETOOLONG;
-        return false;
-    }
-    (void)snprintf(path, PATH_MAX, "%s%s%s", above, length > 1 ? "/" : "", name);
-    return true;
+    length = snprintf(path, PATH_MAX, "%s%s%s", above, above[1] != '\0' ? "/" : "", name);
+    errno = length < PATH_MAX ? 0 : ENAMETOOLONG;
+    return length < PATH_MAX;
 }
 
 /* Whether somebody else could put another folder in the place of one in here. */

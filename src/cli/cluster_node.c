@@ -33,7 +33,7 @@ enum {
     WORDS_MOST = 24,       /* what every node is told */
     TAIL_BYTES = 4096,
     LOOK_NS = 5000000,
-    PID_LOOKS = 200 /* for a number that is about to be written: a second */
+    PID_LOOKS = 200 /* for a number that is about to be written, or a process to end: a second */
 };
 
 #define KILLED_US UINT64_C(5000000) /* until what was killed is gone */
@@ -147,8 +147,64 @@ static bool child_has_ended(pid_t pid)
     return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid;
 }
 
+/* Holds one of a node's processes, if it is one. Asked after it was opened: then both are the same
+ * process. */
+static bool hold(struct cluster_node *node, pid_t pid, int fd)
+{
+    node->pidfd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
+    if (pid > 0 && has_open(pid, fd)) {
+        node->pid = pid;
+        return true;
+    }
+    fd_close(&node->pidfd);
+    return false;
+}
+
+/* A node may be several processes: a program of the user's that runs nighd, and nighd. All have the
+ * file open, and are of the session that the first of them began; a number that a session has is no
+ * other process's, also where the first is gone. The next of them, but for node->pid; 0: no more.
+ */
+static pid_t next_of(const struct cluster_node *node, DIR *processes, int fd)
+{
+    const struct dirent *entry;
+
+    while (processes != NULL && (entry = readdir(processes)) != NULL) {
+        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+
+        if (isdigit((unsigned char)entry->d_name[0]) && pid != node->pid &&
+            getsid(pid) == node->first && has_open(pid, fd)) {
+            return pid;
+        }
+    }
+    return 0;
+}
+
+/* The first, or another one where that was killed alone. */
+static bool find_process(struct cluster_node *node, int fd)
+{
+    DIR *processes;
+    pid_t pid;
+    bool found;
+
+    node->first = read_pid(fd);
+    if (node->first == 0 || hold(node, node->first, fd)) {
+        return node->first > 0;
+    }
+    processes = opendir("/proc");
+    do {
+        pid = next_of(node, processes, fd);
+        found = pid > 0 && hold(node, pid, fd);
+    } while (pid > 0 && !found);
+    if (processes != NULL) {
+        closedir(processes);
+    }
+    return found;
+}
+
 static void look_at(const struct cluster *cluster, uint32_t rank, struct cluster_node *node)
 {
+    const struct timespec pause = {.tv_nsec = LOOK_NS};
+    bool is_held;
     int fd;
 
     if (node->is_own) {
@@ -156,21 +212,15 @@ static void look_at(const struct cluster *cluster, uint32_t rank, struct cluster
         return;
     }
     fd = open_of(cluster, rank, ".pid", O_RDWR);
-    node->life = fd < 0 ? CLUSTER_NEVER : CLUSTER_DIED;
+    is_held = fd >= 0 && !is_free(fd);
     fd_close(&node->pidfd);
-    node->pid = 0;
-    if (fd >= 0 && !is_free(fd)) {
-        pid_t pid = read_pid(fd);
-
-        node->life = CLUSTER_LIVES;
-        node->pidfd = pid > 0 ? (int)syscall(SYS_pidfd_open, pid, 0) : -1;
-        /* Asked after it was opened: then both are the same process. */
-        if (pid > 0 && has_open(pid, fd)) {
-            node->pid = pid;
-        } else {
-            fd_close(&node->pidfd);
-        }
+    node->pid = node->first = 0;
+    /* Of one that is just ending nothing is open to be seen, and the lock is there for a moment. */
+    for (int n = 0; is_held && !find_process(node, fd) && node->first > 0 && n < PID_LOOKS; n++) {
+        (void)nanosleep(&pause, NULL);
+        is_held = !is_free(fd);
     }
+    node->life = fd < 0 ? CLUSTER_NEVER : is_held ? CLUSTER_LIVES : CLUSTER_DIED;
     fd_close(&fd);
 }
 
@@ -321,7 +371,7 @@ bool cluster_spawn(struct cluster *cluster, uint32_t rank, const char *program, 
     }
     if (pid > 0) {
         node->life = CLUSTER_LIVES;
-        node->pid = pid;
+        node->pid = node->first = pid;
         node->is_own = true;
         node->ready_fd = ready[0];
         node->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -383,22 +433,16 @@ static void tell_holder(pid_t pid, int fd, int number)
     fd_close(&pidfd);
 }
 
-/* A node may be several processes: a program of the user's that runs nighd, and nighd. All have the
- * file open, and are of the session that the first of them began. A child is told in any case. */
+/* To all of its processes; a child is told in any case. */
 static void tell(const struct cluster *cluster, uint32_t rank, int number)
 {
     const struct cluster_node *node = &cluster->nodes[rank];
     int fd = open_of(cluster, rank, ".pid", O_RDWR);
-    DIR *processes = opendir("/proc");
-    const struct dirent *entry;
+    DIR *processes = fd < 0 ? NULL : opendir("/proc");
+    pid_t pid;
 
-    while (fd >= 0 && processes != NULL && (entry = readdir(processes)) != NULL) {
-        pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-
-        if (isdigit((unsigned char)entry->d_name[0]) && pid != node->pid &&
-            getsid(pid) == node->pid) {
-            tell_holder(pid, fd, number);
-        }
+    while ((pid = next_of(node, processes, fd)) > 0) {
+        tell_holder(pid, fd, number);
     }
     if (processes != NULL) {
         closedir(processes);
@@ -428,10 +472,10 @@ static bool await_end(const struct cluster *cluster, uint32_t rank, uint64_t unt
 }
 
 /* False: it lives on. */
-static bool end(const struct cluster *cluster, uint32_t rank, uint64_t until_us, uint32_t *killed)
+static bool end(const struct cluster *cluster, uint32_t rank, uint64_t timeout_us, uint32_t *killed)
 {
     tell(cluster, rank, SIGTERM);
-    if (await_end(cluster, rank, until_us)) {
+    if (await_end(cluster, rank, clock_deadline_us(clock_now_us(&clock_monotonic), timeout_us))) {
         return true;
     }
     (*killed)++;
@@ -441,7 +485,6 @@ static bool end(const struct cluster *cluster, uint32_t rank, uint64_t until_us,
 
 uint32_t cluster_end(struct cluster *cluster, uint64_t timeout_us, uint32_t *killed, uint32_t *left)
 {
-    uint64_t until_us = clock_deadline_us(clock_now_us(&clock_monotonic), timeout_us);
     uint32_t left_count = 0;
 
     *killed = 0;
@@ -452,7 +495,7 @@ uint32_t cluster_end(struct cluster *cluster, uint64_t timeout_us, uint32_t *kil
         if (node->life == CLUSTER_NEVER || (node->life == CLUSTER_DIED && !node->is_own)) {
             continue;
         }
-        if (node->pid == 0 || !end(cluster, rank, until_us, killed)) {
+        if (node->pid == 0 || !end(cluster, rank, timeout_us, killed)) {
             *left = rank;
             left_count++;
             continue;

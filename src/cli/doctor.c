@@ -257,14 +257,16 @@ bool cli_find_process(const struct cli *cli, pid_t *pid, uid_t *uid)
     struct ucred its;
     socklen_t bytes = sizeof its;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool found;
+    bool connected, found;
 
     path = path == NULL ? NIGH_DEFAULT_SOCKET : path;
-    found = fd >= 0 &&
-            bytes_copy_text(address.sun_path, sizeof address.sun_path, path) == NIGH_OK &&
-            connect(fd, (const struct sockaddr *)&address, sizeof address) == 0 &&
-            getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &its, &bytes) == 0 && its.pid > 0;
-    if (found) {
+    errno = 0;
+    connected = fd >= 0 &&
+                bytes_copy_text(address.sun_path, sizeof address.sun_path, path) == NIGH_OK &&
+                connect(fd, (const struct sockaddr *)&address, sizeof address) == 0;
+    found = connected || errno == EAGAIN; /* as many wait as may */
+    *pid = 0;
+    if (connected && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &its, &bytes) == 0 && its.pid > 0) {
         *pid = its.pid;
         *uid = its.uid;
     }
@@ -287,13 +289,13 @@ static void look_at_setup(struct report *report)
         (void)setup_read_file("", report->config, &setup);
         setup.is_live = lives;
     } else if (lives) {
-        if (!setup_read_process("", pid, &setup)) {
+        if (pid == 0 || !setup_read_process("", pid, &setup)) {
             return;
         }
     } else if (!setup_read_file("", CONFIG, &setup)) {
         return;
     }
-    setup.knows_uid = lives;
+    setup.knows_uid = pid > 0;
     setup.uid = uid;
     doctor_look_at_setup(&report->doctor, &setup);
 }

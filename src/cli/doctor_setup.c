@@ -6,15 +6,19 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/fd.h"
 #include "cli/doctor.h"
 
 enum {
@@ -23,6 +27,8 @@ enum {
     WORDS_BYTES = 32768, /* of a command line */
     KEY_LEAST_BYTES = 32
 };
+
+#define UNHIDE "run nigh doctor as root, as the node's user, or in its container"
 
 /* ---- what it is told ------------------------------------------------------ */
 
@@ -98,24 +104,84 @@ static bool has_another(const char *root, pid_t pid, const char *what)
     return stat(path, &mine) == 0 && (mine.st_ino != its.st_ino || mine.st_dev != its.st_dev);
 }
 
-/* Where a path of the node's is to be looked for. What begins in /proc is its own folder. */
-static void find_place(const char *root, const struct setup *setup, const char *path,
-                       char full[PATH_BYTES])
+/* Where a path that begins in the node's folder lies, as the node sees it; false: not known. */
+static bool find_from_folder(const char *root, const struct setup *setup, const char *path,
+                             char full[PATH_BYTES])
 {
-    if (setup->is_elsewhere && strncmp(path, "/proc/", 6) != 0) {
-        (void)snprintf(full, PATH_BYTES, "%s/proc/%d/root%s", root, setup->process, path);
-    } else {
-        (void)snprintf(full, PATH_BYTES, "%s%s", root, path);
+    char folder[48], link[PATH_BYTES];
+    size_t length = (size_t)snprintf(folder, sizeof folder, "/proc/%d/cwd", setup->process);
+    ssize_t bytes;
+
+    if (strncmp(path, folder, length) != 0) {
+        (void)snprintf(full, PATH_BYTES, "%s", path);
+        return true;
     }
+    (void)snprintf(link, sizeof link, "%s%s", root, folder);
+    bytes = readlink(link, full, PATH_BYTES - 1);
+    full[bytes > 0 ? bytes : 0] = '\0';
+    return full[0] == '/' &&
+           bytes_copy_text(full + bytes, PATH_BYTES - (size_t)bytes, path + length) == NIGH_OK;
 }
 
-/* Lines of an ini file, which lies at `full`; what stands behind " ;" is a comment, as nighd has
- * it. */
-static bool read_lines(const char *full, const char *folder, struct setup *setup)
+/* Opens what a path of the node's names. Of a node that sees other files it is one of those,
+ * wherever links on the way lead: they are followed from the node's root. -1: errno. */
+static int open_place(const char *root, const struct setup *setup, const char *path, int flags)
+{
+    struct open_how how = {.flags = (uint64_t)flags | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+    char full[PATH_BYTES], place[PATH_BYTES];
+    int top, fd;
+
+    if (!setup->is_elsewhere) {
+        (void)snprintf(full, sizeof full, "%s%s", root, path);
+        return open(full, flags | O_CLOEXEC);
+    }
+    if (!find_from_folder(root, setup, path, place)) {
+        errno = EACCES;
+        return -1;
+    }
+    (void)snprintf(full, sizeof full, "%s/proc/%d/root", root, setup->process);
+    top = open(full, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    fd = top < 0 ? -1 : (int)syscall(SYS_openat2, top, place, &how, sizeof how);
+    fd_close(&top);
+    return fd;
+}
+
+/* The same, to be read; NULL: it cannot be. */
+static FILE *read_place(const char *root, const struct setup *setup, const char *path)
+{
+    int fd = open_place(root, setup, path, O_RDONLY | O_NONBLOCK);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+
+    if (file == NULL) {
+        fd_close(&fd);
+    }
+    return file;
+}
+
+/* ... looked at alone. */
+static bool stat_place(const char *root, const struct setup *setup, const char *path,
+                       struct stat *st)
+{
+    int fd = open_place(root, setup, path, O_PATH);
+    bool found = fd >= 0 && fstat(fd, st) == 0;
+
+    fd_close(&fd);
+    return found;
+}
+
+/* Whether it says nothing of the file that it cannot be opened: it is others', or this kernel has
+ * no openat2, or a filter of system calls. */
+static bool is_hidden(int error)
+{
+    return error == EACCES || error == EPERM || error == ENOSYS;
+}
+
+/* Lines of an ini file; what stands behind " ;" is a comment, as nighd has it. */
+static bool read_lines(const char *root, const char *path, const char *folder, struct setup *setup)
 {
     char line[LINE_BYTES];
     bool of_node = false;
-    FILE *file = fopen(full, "re");
+    FILE *file = read_place(root, setup, path);
 
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
         char *key = trim(line), *value = strpbrk(key, "=:");
@@ -142,12 +208,9 @@ static bool read_lines(const char *full, const char *folder, struct setup *setup
 
 bool setup_read_file(const char *root, const char *path, struct setup *setup)
 {
-    char full[PATH_BYTES];
-
     *setup = (struct setup){.source = ""};
     (void)snprintf(setup->source, sizeof setup->source, "%s", path);
-    find_place(root, setup, path, full);
-    return read_lines(full, "", setup);
+    return read_lines(root, path, "", setup);
 }
 
 /* The words of a process, one behind the other. */
@@ -188,7 +251,7 @@ bool setup_read_process(const char *root, pid_t pid, struct setup *setup)
     static char words[WORDS_BYTES];
     size_t bytes = read_words(root, pid, words), name_bytes;
     const char *end = words + bytes, *name = strrchr(words, '/'), *value;
-    char folder[48], config[PATH_BYTES], full[PATH_BYTES];
+    char folder[48], config[PATH_BYTES];
 
     *setup = (struct setup){.is_live = true,
                             .process = pid,
@@ -204,8 +267,7 @@ bool setup_read_process(const char *root, pid_t pid, struct setup *setup)
         if (value != NULL && strncmp(word + 2, "config", name_bytes) == 0 && name_bytes == 6) {
             (void)snprintf(config, sizeof config, "%s%s%s", value[0] == '/' ? "" : folder,
                            value[0] == '/' ? "" : "/", value);
-            find_place(root, setup, config, full);
-            (void)read_lines(full, folder, setup);
+            (void)read_lines(root, config, folder, setup);
         }
     }
     for (const char *word = words; word < end; word += strlen(word) + 1) {
@@ -219,19 +281,36 @@ bool setup_read_process(const char *root, pid_t pid, struct setup *setup)
 
 /* ---- directories ---------------------------------------------------------- */
 
+/* The path without links, as the node sees it. False: it is not known, as in a test's machine,
+ * whose paths are longer. */
+static bool find_real(const char *root, const struct setup *setup, const char *path,
+                      char real[PATH_BYTES])
+{
+    int fd = root[0] == '\0' ? open_place(root, setup, path, O_PATH) : -1;
+    ssize_t bytes = -1;
+    char link[48];
+
+    if (fd >= 0) {
+        (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+        bytes = readlink(link, real, PATH_BYTES - 1);
+    }
+    fd_close(&fd);
+    real[bytes > 0 ? bytes : 0] = '\0';
+    return real[0] == '/';
+}
+
 /* What the file system is that a path lies in, by the longest place that it lies below. */
 static void find_mount(const char *root, const struct setup *setup, const char *path, char type[32],
                        bool *is_read_only)
 {
-    char full[PATH_BYTES], line[4096], real[4096];
+    char full[PATH_BYTES], line[4096], real[PATH_BYTES];
     size_t most = 0;
     FILE *file;
 
     strcpy(type, "");
     *is_read_only = false;
-    /* Links would lead elsewhere than the words say; a test's machine has none. */
-    if (root[0] == '\0' && !setup->is_elsewhere && realpath(path, real) != NULL) {
-        path = real;
+    if (find_real(root, setup, path, real)) {
+        path = real; /* links lead elsewhere than the words say */
     }
     if (setup->is_elsewhere) {
         (void)snprintf(full, sizeof full, "%s/proc/%d/mountinfo", root, setup->process);
@@ -292,24 +371,20 @@ static bool find_folder(const struct doctor *doctor, const struct setup *setup, 
                         const char *path, char parent[PATH_BYTES], const char **looked,
                         struct stat *st)
 {
-    char full[PATH_BYTES];
-
     *looked = path;
-    find_place(doctor->root, setup, path, full);
-    if (stat(full, st) == 0) {
+    if (stat_place(doctor->root, setup, path, st)) {
         return true;
     }
     if (errno == ENOENT) { /* nighd makes the last folder of the path */
         find_parent(path, parent);
         *looked = parent;
-        find_place(doctor->root, setup, parent, full);
-        if (stat(full, st) == 0) {
+        if (stat_place(doctor->root, setup, parent, st)) {
             return true;
         }
     }
-    if (errno == EACCES) {
-        doctor_find(doctor, DOCTOR_NOTE, subject, "run nigh doctor as root, or as the node's user",
-                    "%s (%s) is not for this user to look at", *looked, setup->source);
+    if (is_hidden(errno)) {
+        doctor_find(doctor, DOCTOR_NOTE, subject, UNHIDE, "%s (%s) is not for this user to look at",
+                    *looked, setup->source);
     } else {
         doctor_find(doctor, DOCTOR_BAD, subject,
                     "mkdir -p what it is to lie in, and let the node's user write there",
@@ -360,19 +435,16 @@ static void look_at_place(const struct doctor *doctor, const struct setup *setup
 static void look_at_secret(const struct doctor *doctor, const struct setup *setup,
                            const char *subject, const char *path, off_t least_bytes)
 {
-    char full[PATH_BYTES];
     struct stat st;
 
     if (path[0] == '\0' || (strncmp(path, "/run/credentials/", 17) == 0 && !setup->is_live)) {
         return; /* those are there while the service is */
     }
-    find_place(doctor->root, setup, path, full);
-    if (stat(full, &st) != 0) {
-        bool hidden = errno == EACCES;
+    if (!stat_place(doctor->root, setup, path, &st)) {
+        bool hidden = is_hidden(errno);
 
         doctor_find(doctor, hidden ? DOCTOR_NOTE : DOCTOR_BAD, subject,
-                    hidden ? "run nigh doctor as root, or as the node's user"
-                           : "copy it to this machine (docs/operations.md, A cluster)",
+                    hidden ? UNHIDE : "copy it to this machine (docs/operations.md, A cluster)",
                     "%s (%s): %s", path, setup->source, strerror(errno));
     } else if (S_ISREG(st.st_mode) && (st.st_mode & S_IROTH) != 0) {
         doctor_find(doctor, DOCTOR_BAD, subject,
@@ -486,7 +558,6 @@ static void find_in_list(const struct doctor *doctor, const struct setup *setup,
                          char address[128])
 {
     static char list[SETUP_LIST_BYTES];
-    char path[PATH_BYTES];
     FILE *file;
 
     address[0] = '\0';
@@ -496,8 +567,7 @@ static void find_in_list(const struct doctor *doctor, const struct setup *setup,
         size_t bytes;
 
         (void)snprintf(named, sizeof named, "%.*s", SETUP_PATH_BYTES - 1, setup->join + 1);
-        find_place(doctor->root, setup, named, path);
-        file = fopen(path, "re");
+        file = read_place(doctor->root, setup, named);
         bytes = file == NULL ? 0 : fread(list, 1, sizeof list - 1, file);
         list[bytes] = '\0';
         if (file != NULL) {

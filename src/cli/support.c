@@ -247,6 +247,16 @@ static int connect_http(const char *http)
     return fd;
 }
 
+/* An answer's body, moved to the text's beginning. */
+static size_t without_head(char *text, size_t bytes)
+{
+    const char *end = memmem(text, bytes, "\r\n\r\n", 4);
+    size_t head = end == NULL ? 0 : (size_t)(end + 4 - text);
+
+    memmove(text, text + head, bytes - head);
+    return bytes - head;
+}
+
 /* What the node answers at the port of --http; 0: nothing. */
 static size_t ask_metrics(struct report *report)
 {
@@ -260,7 +270,7 @@ static size_t ask_metrics(struct report *report)
         bytes += n > 0 ? (size_t)n : 0;
     }
     fd_close(&fd);
-    return bytes;
+    return without_head(report->text, bytes);
 }
 
 static void add_metrics(struct report *report)
@@ -473,7 +483,7 @@ static void find_node(struct report *report)
         report->cli->client = NULL;
     }
     /* One that lets nobody in is who is most in need of a report. */
-    report->is_nighd = cli_find_process(report->cli, &report->pid, &uid) &&
+    report->is_nighd = cli_find_process(report->cli, &report->pid, &uid) && report->pid > 0 &&
                        setup_read_process("", report->pid, &report->setup);
     if (!report->is_nighd) {
         report->setup = (struct setup){.source = ""};

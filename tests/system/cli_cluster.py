@@ -49,6 +49,14 @@ class Place:
         for word in words:
             assert word in said, (word, said)
 
+    def states(self):
+        return [node["state"] for node in json.loads(self.cluster("ls", "--json")[1])["nodes"]]
+
+    def kill(self, rank):
+        """kill -9, and it is gone."""
+        os.kill(self.pid(rank), signal.SIGKILL)
+        wait_for(lambda: self.states()[rank] == "died")
+
     def socket(self, rank):
         return os.path.join(self.dir, f"node{rank}.sock")
 
@@ -199,11 +207,12 @@ def test_a_start_that_is_killed_is_stopped(place):
 @with_place
 def test_a_node_that_died(place):
     place.good("start")
-    os.kill(place.pid(1), signal.SIGKILL)
-    wait_for(lambda: json.loads(place.cluster("ls", "--json")[1])["nodes"][1]["state"] == "died")
+    place.kill(1)
     code, printed, _ = place.cluster("ls")
     assert code == FAILED and "died" in printed.splitlines()[2], printed
     place.fails(EXISTS, ["node 1 died", "nigh cluster stop"], "start")
+    # One that is just ending is none that this program cannot see.
+    os.kill(place.pid(0), signal.SIGKILL)
     place.good("stop")
     assert place.is_clean()
 
@@ -214,7 +223,8 @@ def test_a_node_that_stands_still_is_killed(place):
     os.kill(place.pid(1), signal.SIGSTOP)
     code, printed, _ = place.cluster("ls")
     assert code == FAILED and "does not answer" in printed, printed
-    place_said = place.cluster("stop", "--timeout", "300ms")
+    # It takes no time of the other's.
+    place_said = place.cluster("stop", "--timeout", "2s")
     assert place_said[0] == OK and "1 node did not end in time, and was killed" in place_said[2], place_said
     assert place.is_clean()
 
@@ -224,8 +234,7 @@ def test_numbers_of_processes_that_are_others_by_now(place):
     """All nodes are gone, and their numbers are a stranger's: it lives on."""
     place.good("start", "2")
     for rank in range(2):
-        os.kill(place.pid(rank), signal.SIGKILL)
-    wait_for(lambda: [node["state"] for node in json.loads(place.cluster("ls", "--json")[1])["nodes"]] == ["died"] * 2)
+        place.kill(rank)
     stranger = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
     for rank in range(2):
         with open(os.path.join(place.dir, f"node{rank}.pid"), "w", encoding="ascii") as file:
@@ -233,8 +242,7 @@ def test_numbers_of_processes_that_are_others_by_now(place):
     assert place.cluster("ls")[0] == FAILED
     code, _, said = place.cluster("start", "1")
     assert code == OK and "an earlier cluster left" in said and len(said.splitlines()) == 1, said
-    os.kill(place.pid(0), signal.SIGKILL)
-    wait_for(lambda: place.cluster("ls")[0] == FAILED)
+    place.kill(0)
     with open(os.path.join(place.dir, "node0.pid"), "w", encoding="ascii") as file:
         file.write(f"{stranger.pid}\n")
     place.good("stop")
@@ -250,7 +258,7 @@ def test_numbers_of_processes_that_are_others_by_now(place):
     os.kill(pid, signal.SIGKILL)
     stranger.stdin.close()
     assert stranger.wait() == 0
-    wait_for(lambda: place.cluster("ls")[0] == FAILED)
+    wait_for(lambda: place.states() == ["died"])
     place.good("stop")
 
 
@@ -260,6 +268,21 @@ def test_a_program_that_runs_nighd_as_another_process(place):
     wrapper = place.nighd(f'{NIGHD} "$@"', "exit $?")
     assert place.run("cluster", "start", "2", "--dir", place.dir, "--nighd", wrapper)[0] == OK
     assert len(place.processes()) == 4
+    place.good("stop")
+    assert place.is_clean()
+
+
+@with_place
+def test_a_program_that_runs_nighd_and_is_killed(place):
+    """nighd lives on, is shown, and is ended; a number that the other had says nothing."""
+    wrapper = place.nighd(f'{NIGHD} "$@"', "exit $?")
+    assert place.run("cluster", "start", "1", "--dir", place.dir, "--nighd", wrapper)[0] == OK
+    first = place.pid(0)
+    os.kill(first, signal.SIGKILL)
+    wait_for(lambda: len(place.processes()) == 1)
+    shown = json.loads(place.good("ls", "--json"))["nodes"][0]
+    assert shown["state"] == "up" and [shown["pid"]] == place.processes() != [first], (shown, first)
+    place.fails(EXISTS, ["1 node runs in"], "start")
     place.good("stop")
     assert place.is_clean()
 
@@ -325,8 +348,7 @@ def test_who_looks_is_waited_for_and_in_nobodys_way(place):
     folder = os.open(place.dir, os.O_RDONLY)
     fcntl.flock(folder, fcntl.LOCK_SH)
     assert place.cluster("ls")[0] == OK
-    os.kill(place.pid(0), signal.SIGKILL)
-    wait_for(lambda: place.cluster("ls")[0] == FAILED)
+    place.kill(0)
     with open(os.path.join(place.dir, "node0.pid"), encoding="ascii") as file:
         fcntl.flock(file, fcntl.LOCK_SH)  # as another ls has it, for a moment
         assert json.loads(place.cluster("ls", "--json")[1])["nodes"][0]["state"] == "died"
@@ -344,8 +366,7 @@ def test_who_looks_is_waited_for_and_in_nobodys_way(place):
 @with_place
 def test_what_is_told_by_the_way_is_not_why_it_fails(place):
     place.good("start", "1")
-    os.kill(place.pid(0), signal.SIGKILL)
-    wait_for(lambda: place.cluster("ls")[0] == FAILED)
+    place.kill(0)
     code, printed, said = place.cluster("start", "1", "--json", "--", "--nonsense", "1")
     assert code == FAILED and len(said.splitlines()) == 2 and "an earlier cluster left" in said, said
     assert "did not start" in json.loads(printed)["error"], printed

@@ -422,6 +422,14 @@ static void what_a_node_was_started_with_is_read(void **state)
     assert_false(setup_read_process(root, 78, &setup));
 }
 
+static void put_link(const char *path, const char *to)
+{
+    char full[2 * PATH_BYTES];
+
+    (void)snprintf(full, sizeof(full), "%s%s", root, path);
+    assert_int_equal(symlink(to, full), 0);
+}
+
 /* Of a node that sees other files its own are looked at, with its own mounts, and no ports. */
 static void a_node_in_a_container_is_looked_at_there(void **state)
 {
@@ -439,7 +447,8 @@ static void a_node_in_a_container_is_looked_at_there(void **state)
     put("/proc/77/root/conf", "[node]\nstate = /there\ncluster-key = key\n");
     put("/proc/77/root/there/x", "");
     put("/proc/77/root/logs/x", "");
-    put("/proc/77/cwd/key", "x");
+    put("/proc/77/root/work/key", "x");
+    put_link("/proc/77/cwd", "/work");
     put("/proc/self/mountinfo", "20 1 8:1 / / ro - ext4 /dev/sda1 ro\n");
     put("/proc/77/mountinfo", "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
                               "21 20 0:5 / /logs rw,nosuid - tmpfs tmpfs rw\n");
@@ -451,6 +460,36 @@ static void a_node_in_a_container_is_looked_at_there(void **state)
     expect(DOCTOR_NOTE, "log dir", "/logs (process 77) lies in memory", NULL);
     expect(DOCTOR_BAD, "cluster key", "/proc/77/cwd/key", NULL);
     expect_none("http port");
+}
+
+/* A link there leads to what is there, and not to what is called so here. */
+static void links_in_a_container_lead_to_its_files(void **state)
+{
+    static const char words[] = "nighd\0--cluster-key\0/run/key\0--state\0kept\0--join\0@/nodes\0"
+                                "--member\0"
+                                "0";
+    static struct setup setup;
+    struct doctor doctor = begun();
+
+    (void)state;
+    put("/proc/self/ns/mnt", "");
+    put("/proc/77/ns/mnt", "");
+    put("/proc/77/root/secret/key", "less than a key");
+    set_mode("/proc/77/root/secret/key", 0600);
+    put("/proc/77/root/run/x", "");
+    put("/proc/77/root/data/state/x", "");
+    put("/proc/77/root/work/x", "");
+    put("/proc/77/root/lists/nodes", "10.0.0.1:7470\n");
+    put_link("/proc/77/root/run/key", "/secret/key");
+    put_link("/proc/77/root/work/kept", "/data/state");
+    put_link("/proc/77/root/nodes", "../lists/nodes"); /* no further up than its root */
+    put_link("/proc/77/cwd", "/work");
+    put_words(words, sizeof(words));
+    assert_true(setup_read_process(root, 77, &setup));
+    doctor_look_at_setup(&doctor, &setup);
+    expect(DOCTOR_BAD, "cluster key", "/run/key (process 77) has 15 bytes", "od -An");
+    expect(DOCTOR_GOOD, "state dir", "/proc/77/cwd/kept", NULL);
+    expect(DOCTOR_GOOD, "port", "7470", NULL);
 }
 
 /* ---- a node --------------------------------------------------------------- */
@@ -565,6 +604,7 @@ int main(void)
         cmocka_unit_test_setup(ports_that_are_not_free_are_said, begin),
         cmocka_unit_test_setup(what_a_node_was_started_with_is_read, begin),
         cmocka_unit_test_setup(a_node_in_a_container_is_looked_at_there, begin),
+        cmocka_unit_test_setup(links_in_a_container_lead_to_its_files, begin),
         cmocka_unit_test_setup(counts_of_troubles_are_said, begin),
         cmocka_unit_test_setup(members_that_disagree_are_said, begin),
         cmocka_unit_test_setup(refusals_have_remedies, begin),
