@@ -81,8 +81,8 @@ uint64_t cli_open_timeout_us(const struct cli *cli);
 /* Opens cli->client (flags: NIGH_OPEN_*), or says why not and returns an exit code. */
 int cli_open(struct cli *cli, uint32_t flags);
 
-/* Whose process listens on the socket. False: nobody does. *pid 0: it is not known, as its number is
- * another's here (of a container), or as it takes no connection now (stopped, and many wait). */
+/* Whose process listens on the socket. False: nobody does. *pid 0: it is not known, as its number
+ * is another's here (of a container), or as it takes no connection now (stopped, and many wait). */
 bool cli_find_process(const struct cli *cli, pid_t *pid, uid_t *uid);
 
 /* The verb that `word` was meant to be, or NULL. */
