@@ -77,6 +77,8 @@ static void what_it_does_not_say_goes(void **state)
     static const char *const cases[] = {"payroll",
                                         "a-payroll",
                                         "lost",
+                                        "a-lost", /* a name among nigh's words */
+                                        "member:lost",
                                         "member7",
                                         "host7",
                                         "127.0.0.1",
