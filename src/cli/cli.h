@@ -10,6 +10,7 @@
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "nigh/nigh.h"
 
@@ -80,11 +81,19 @@ uint64_t cli_open_timeout_us(const struct cli *cli);
 /* Opens cli->client (flags: NIGH_OPEN_*), or says why not and returns an exit code. */
 int cli_open(struct cli *cli, uint32_t flags);
 
+/* Whose process listens on the socket. False: nobody does. *pid 0: it is not known, as its number
+ * is another's here (of a container), or as it takes no connection now (stopped, and many wait). */
+bool cli_find_process(const struct cli *cli, pid_t *pid, uid_t *uid);
+
 /* The verb that `word` was meant to be, or NULL. */
 const char *cli_nearest_verb(const char *word);
 
 /* One line "nigh VERB: ..." on standard error, whatever the names in it are made of. */
 void cli_error(const struct cli *cli, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* The same where nothing fails: with --json it is not why something later does. */
+void cli_warning(const struct cli *cli, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 struct json;
@@ -148,6 +157,8 @@ nigh_status cli_look_at_nodes(struct cli *cli);
 bool cli_is_alone(struct cli *cli);
 /* After cli_look_at_nodes. NULL: there is no such rank. */
 const nigh_node_info *cli_node(uint32_t rank);
+/* All of them. */
+const nigh_node_info *cli_nodes_seen(size_t *count);
 size_t cli_count_nodes(nigh_node_state state);
 
 /* Which rank is meant by these bytes: one, or a node's name. CLI_OK, or it says what is wrong, of
@@ -211,6 +222,8 @@ int cli_region(struct cli *cli, int argc, char **argv);
 int cli_space(struct cli *cli, int argc, char **argv);
 int cli_top(struct cli *cli, int argc, char **argv);
 int cli_doctor(struct cli *cli, int argc, char **argv);
+int cli_support(struct cli *cli, int argc, char **argv);
+int cli_cluster(struct cli *cli, int argc, char **argv);
 int cli_bench(struct cli *cli, int argc, char **argv);
 int cli_help(struct cli *cli, int argc, char **argv);
 

@@ -109,21 +109,39 @@ int cli_common_option(struct cli *cli, int option, int *exit_code)
 static char untold[ERROR_BYTES];
 
 /* Names come from anywhere: what would move a cursor, or end the line, is written out. */
-static void print_error(const struct cli *cli, bool usage, const char *format, va_list arguments)
+static void print_line(const struct cli *cli, bool usage, const char *text)
 {
     const char *space = cli->verb[0] == '\0' ? "" : " ";
-    char text[ERROR_BYTES], shown[ERROR_BYTES];
+    char shown[ERROR_BYTES];
 
-    vsnprintf(text, sizeof text, format, arguments);
-    if (untold[0] == '\0') {
-        snprintf(untold, sizeof untold, "%s", text);
-    }
     bytes_printable_sentence(text, strlen(text), shown, sizeof shown);
     fprintf(stderr, "nigh%s%s: %s", space, cli->verb, shown);
     if (usage) {
         fprintf(stderr, "; try 'nigh%s%s --help'", space, cli->verb);
     }
     fputc('\n', stderr);
+}
+
+static void print_error(const struct cli *cli, bool usage, const char *format, va_list arguments)
+{
+    char text[ERROR_BYTES];
+
+    vsnprintf(text, sizeof text, format, arguments);
+    if (untold[0] == '\0') {
+        snprintf(untold, sizeof untold, "%s", text);
+    }
+    print_line(cli, usage, text);
+}
+
+void cli_warning(const struct cli *cli, const char *format, ...)
+{
+    char text[ERROR_BYTES];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    print_line(cli, false, text);
 }
 
 void cli_error(const struct cli *cli, const char *format, ...)

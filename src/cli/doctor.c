@@ -1,116 +1,94 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * nigh doctor: what of this machine keeps nigh from working, or from working well; each finding
- * with its remedy. Reads, changes nothing. Exit code 1 when something keeps a node from working
- * here, 4 when nothing does and none answers.
+ * nigh doctor: what of this machine, its node and the node's members keeps nigh from working, or
+ * from working well; each finding with its remedy. doctor.h says who looks at what. Reads, changes
+ * nothing. Exit code 1 when something keeps a node from working here, 4 when nothing does and none
+ * answers.
  */
-#include <sched.h>
-#include <stdarg.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
 #include "cli/cli.h"
+#include "cli/doctor.h"
 #include "cli/json.h"
 #include "cli/rdma.h"
-#include "memory/admission.h"
 
-/* With less than this share of it left for puts, the room on disk is called full. */
-#define SPILL_FULL_SHARE 8
-
-#define NODE_DESCRIPTORS_WANTED 4096u
-#define HUGE_PAGE_BYTES         (UINT64_C(2) << 20)
-
-enum severity {
-    GOOD,
-    NOTE,
-    BAD
-};
+#define CONFIG "/etc/nigh/nighd.conf"
 
 struct report {
     struct cli *cli;
+    struct doctor doctor;
     struct json json;
+    const char *config; /* --config; NULL: not given */
     int bad;
 };
 
 static const char *const severity_names[] = {"ok", "note", "bad"};
 
-/* One finding: what was looked at, what was found, and the remedy ("" when there is nothing to do).
- */
-static void find(struct report *report, enum severity severity, const char *subject,
-                 const char *remedy, const char *format, ...) __attribute__((format(printf, 5, 6)));
-
-static void find(struct report *report, enum severity severity, const char *subject,
-                 const char *remedy, const char *format, ...)
+static void print(void *context, enum doctor_severity severity, const char *subject,
+                  const char *finding, const char *remedy)
 {
-    char text[512 + CLI_ABSENT_BYTES];
-    va_list arguments;
+    struct report *report = context;
+    static char shown[4 * DOCTOR_FINDING_BYTES];
 
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    report->bad += severity == BAD ? 1 : 0;
+    report->bad += severity == DOCTOR_BAD ? 1 : 0;
     if (report->cli->json) {
         json_object_open(&report->json, NULL);
         json_string(&report->json, "subject", subject);
         json_string(&report->json, "severity", severity_names[severity]);
-        json_string(&report->json, "finding", text);
+        json_string(&report->json, "finding", finding);
         json_string(&report->json, "remedy", remedy);
         json_object_close(&report->json);
         return;
     }
-    printf("%-5s %-12s %s\n", severity_names[severity], subject, text);
+    /* Paths, and what a node answers, are of whatever bytes. */
+    (void)bytes_printable_sentence(finding, strlen(finding), shown, sizeof shown);
+    printf("%-5s %-12s %s\n", severity_names[severity], subject, shown);
     if (remedy[0] != 0) {
         printf("%-18s -> %s\n", "", remedy);
     }
 }
 
-/* What was refused for want of memory since the node's start, and what keeps memory now. */
-static void look_at_refusals(struct report *report, const nigh_node_stats *stats)
+/* Why there is no client. A pool of this user that is not there yet is no fault of the node's. */
+static void say_unopened(struct report *report, nigh_status status)
 {
-    char pinned[BYTES_SIZE_TEXT], unsealed[BYTES_SIZE_TEXT];
+    const struct doctor *doctor = &report->doctor;
 
-    if (stats->out_of_memory == 0) {
-        return;
-    }
-    bytes_format_size(stats->pinned_bytes, pinned);
-    bytes_format_size(stats->unsealed_bytes, unsealed);
-    find(
-        report, NOTE, "full",
-        "nigh who shows who holds memory, nigh unpin lets go; nighd --memory and --spill give room",
-        "requests for memory refused since the node's start: %llu (of puts, creates, or gets of "
-        "what is not in memory), since what lay there was held by processes, pinned or unsealed, "
-        "or they wanted more than there is, or the room on disk was full; now %s are pinned, %s "
-        "unsealed",
-        (unsigned long long)stats->out_of_memory, pinned, unsealed);
-}
-
-/* How full the room for files is, and the indexes. */
-static void look_at_room(struct report *report, const nigh_node_stats *stats)
-{
-    char used[BYTES_SIZE_TEXT], of[BYTES_SIZE_TEXT], left[BYTES_SIZE_TEXT];
-
-    if (stats->spill_bytes > 0) {
-        bool full = stats->spilled_bytes > 0 &&
-                    stats->spill_free_bytes < stats->spill_bytes / SPILL_FULL_SHARE;
-
-        bytes_format_size(stats->spilled_bytes, used);
-        bytes_format_size(stats->spill_bytes, of);
-        bytes_format_size(stats->spill_free_bytes, left);
-        find(report, full ? NOTE : GOOD, "spill",
-             full ? "nighd --spill-max, or a larger disk; nigh rm what is not needed" : "",
-             "%s of %s on disk, %s left for puts; the rest is kept for reading back", used, of,
-             left);
-    }
-    if (stats->index_full > 0) {
-        find(report, NOTE, "index", "nighd --max-objects; nigh rm what is not needed",
-             "requests refused because an index was full: %llu; %llu of %llu entries are used, "
-             "objects on disk included",
-             (unsigned long long)stats->index_full, (unsigned long long)stats->index_used,
-             (unsigned long long)stats->index_entries);
+    switch (status) {
+    case NIGH_VERSION:
+        doctor_find(doctor, DOCTOR_BAD, "node",
+                    "use the nigh of the node's release, or start the node anew with the nighd of "
+                    "this one (nigh --version, nighd --version)",
+                    "a node of another version: %s", nigh_open_error());
+        break;
+    case NIGH_DENIED:
+        doctor_find(doctor, DOCTOR_BAD, "node",
+                    "let this user connect: nighd --socket-mode, the folders above the socket, or "
+                    "the mode of --pool",
+                    "%s", nigh_open_error());
+        break;
+    case NIGH_TIMEOUT:
+        doctor_find(doctor, DOCTOR_NOTE, "node",
+                    "see whether it is stopped (kill -CONT), short of processors, or starting; its "
+                    "log says what it does; else stop and start it",
+                    "%s", nigh_open_error());
+        break;
+    case NIGH_LIMIT:
+        doctor_find(doctor, DOCTOR_NOTE, "node",
+                    "nigh who shows the sessions; close some, or start the node with a larger "
+                    "--max-sessions",
+                    "%s", nigh_open_error());
+        break;
+    default:
+        doctor_find(doctor, DOCTOR_NOTE, "node",
+                    "start one: nighd --memory 1G, or name its socket with --socket", "%s",
+                    nigh_open_error());
     }
 }
 
@@ -124,24 +102,24 @@ static void look_at_node(struct report *report)
                                    .flags = NIGH_OPEN_READ_ONLY};
     nigh_node_stats stats = {.struct_size = sizeof stats};
     char memory[BYTES_SIZE_TEXT], used[BYTES_SIZE_TEXT];
+    nigh_status status = nigh_client_open(&options, &report->cli->client);
 
-    if (nigh_client_open(&options, &report->cli->client) != NIGH_OK) {
+    if (status != NIGH_OK) {
         report->cli->client = NULL;
-        find(report, NOTE, "node", "start one: nighd --memory 1G, or name its socket with --socket",
-             "%s", nigh_open_error());
+        say_unopened(report, status);
         return;
     }
     if (nigh_stats(report->cli->client, &stats) != NIGH_OK) {
-        find(report, BAD, "node", "look at its log; stop and start it",
-             "it accepts clients but does not answer");
+        doctor_find(&report->doctor, DOCTOR_BAD, "node", "look at its log; stop and start it",
+                    "it accepts clients but does not answer");
         return;
     }
     bytes_format_size(stats.memory_bytes, memory);
     bytes_format_size(stats.used_bytes, used);
-    find(report, GOOD, "node", "", "answers; %s of %s used, %llu objects, %llu sessions", used,
-         memory, (unsigned long long)stats.objects, (unsigned long long)stats.sessions);
-    look_at_room(report, &stats);
-    look_at_refusals(report, &stats);
+    doctor_find(&report->doctor, DOCTOR_GOOD, "node", "",
+                "answers; %s of %s used, %llu objects, %llu sessions", used, memory,
+                (unsigned long long)stats.objects, (unsigned long long)stats.sessions);
+    doctor_look_at_counts(&report->doctor, &stats);
 }
 
 /* The cluster, as the node that answered sees it. */
@@ -156,8 +134,8 @@ static void look_at_cluster(struct report *report)
         return;
     }
     if (cli_is_alone(report->cli)) {
-        find(report, GOOD, "cluster", "",
-             "the node is alone (nighd --join makes it one of several)");
+        doctor_find(&report->doctor, DOCTOR_GOOD, "cluster", "",
+                    "the node is alone (nighd --join makes it one of several)");
         return;
     }
     up = cli_count_nodes(NIGH_NODE_IS_UP);
@@ -166,27 +144,39 @@ static void look_at_cluster(struct report *report)
     refused = cli_refused_node();
     (void)nigh_stats(report->cli->client, &stats); /* 0 where it does not answer any more */
     if (refused != NULL) {
-        find(report, BAD, "cluster",
-             "start all nodes with the same key, list, --fabric and version, each with its own "
-             "--member; nigh nodes shows which",
-             "%zu of %zu nodes are up, this one counted; %llu handshakes were refused, the last "
-             "with node %u: %s",
-             up, nodes, (unsigned long long)stats.handshakes_refused, refused->rank,
-             cli_refusal_text(refused->refused));
+        doctor_find(
+            &report->doctor, DOCTOR_BAD, "cluster", doctor_refusal_remedy(refused->refused),
+            "%zu of %zu nodes are up, this one counted; %llu handshakes were refused, the last "
+            "with node %u: %s",
+            up, nodes, (unsigned long long)stats.handshakes_refused, refused->rank,
+            cli_refusal_text(refused->refused));
         return;
     }
     (void)cli_absent_nodes(report->cli, absent);
     /* One that was never seen may be about to start for the first time. */
-    find(report,
-         up == nodes                                        ? GOOD
-         : up + cli_count_nodes(NIGH_NODE_IS_AWAY) == nodes ? NOTE
-                                                            : BAD,
-         "cluster",
-         up < nodes ? "start what is not up, or see whether its port is reached from here; nigh "
-                      "nodes shows whether it came"
-                    : "",
-         "%zu of %zu nodes are up, this one counted; %llu handshakes refused%s%s", up, nodes,
-         (unsigned long long)stats.handshakes_refused, absent[0] != '\0' ? "; " : "", absent);
+    doctor_find(
+        &report->doctor,
+        up == nodes                                        ? DOCTOR_GOOD
+        : up + cli_count_nodes(NIGH_NODE_IS_AWAY) == nodes ? DOCTOR_NOTE
+                                                           : DOCTOR_BAD,
+        "cluster",
+        up < nodes ? "start what is not up, or see whether its port is reached from here; nigh "
+                     "nodes shows whether it came"
+                   : "",
+        "%zu of %zu nodes are up, this one counted; %llu handshakes refused%s%s", up, nodes,
+        (unsigned long long)stats.handshakes_refused, absent[0] != '\0' ? "; " : "", absent);
+}
+
+/* Who sees it otherwise. */
+static void look_at_members(struct report *report)
+{
+    nigh_node_stats stats = {.struct_size = sizeof stats};
+    size_t count;
+    const nigh_node_info *nodes = cli_nodes_seen(&count);
+
+    if (report->cli->client != NULL && nigh_stats(report->cli->client, &stats) == NIGH_OK) {
+        doctor_look_at_members(&report->doctor, nodes, count, &stats);
+    }
 }
 
 /* Who knows where objects are, and whether this node may ask. */
@@ -200,30 +190,33 @@ static void look_at_homes(struct report *report)
     if (stats.directory_servers > 0) {
         bool up = stats.directory_servers_up == stats.directory_servers;
 
-        find(report, up ? GOOD : BAD, "directory",
-             up ? "" : "start the server that nighd --directory names; the node's log says why not",
-             "the server that says where objects are is %s; it was lost %llu times",
-             up ? "reached" : "not reached: what is not on this machine is not found",
-             (unsigned long long)stats.directory_losses);
+        doctor_find(
+            &report->doctor, up ? DOCTOR_GOOD : DOCTOR_BAD, "directory",
+            up ? "" : "start the server that nighd --directory names; the node's log says why not",
+            "the server that says where objects are is %s; it was lost %llu times",
+            up ? "reached" : "not reached: what is not on this machine is not found",
+            (unsigned long long)stats.directory_losses);
     }
     if (stats.view_unkept > 0) {
-        find(report, BAD, "state",
-             "see to the disk of nighd --state (the node's log says what was wrong), and start the "
-             "node again",
-             "the node could not keep what it says in votes, and votes no more");
+        doctor_find(
+            &report->doctor, DOCTOR_BAD, "state",
+            "see to the disk of nighd --state (the node's log says what was wrong), and start the "
+            "node again",
+            "the node could not keep what it says in votes, and votes no more");
     }
     if (stats.view_epoch > 0) {
         bool has_lease = stats.view_quorum > 0;
 
-        find(report, has_lease ? GOOD : BAD, "views",
-             has_lease ? ""
-                       : "start the nodes that vote, the first ones of the list, and see whether "
-                         "they are reached from here",
-             "view %llu of %llu nodes%s", (unsigned long long)stats.view_epoch,
-             (unsigned long long)stats.view_members,
-             has_lease ? ""
-                       : "; the node is cut off from most of those that vote, and serves what is "
-                         "on this machine alone");
+        doctor_find(
+            &report->doctor, has_lease ? DOCTOR_GOOD : DOCTOR_BAD, "views",
+            has_lease ? ""
+                      : "start the nodes that vote, the first ones of the list, and see whether "
+                        "they are reached from here",
+            "view %llu of %llu nodes%s", (unsigned long long)stats.view_epoch,
+            (unsigned long long)stats.view_members,
+            has_lease ? ""
+                      : "; the node is cut off from most of those that vote, and serves what is "
+                        "on this machine alone");
     }
 }
 
@@ -240,188 +233,106 @@ static void look_at_fabric(struct report *report, const struct admission_facts *
                                                   : "the node uses tcp; ";
 
     rdma_look("", geteuid() == 0 ? UINT64_MAX : facts->locked_limit_bytes, &found);
-    find(report, found.is_missing && found.has_device ? NOTE : GOOD, "fabric", found.remedy, "%s%s",
-         now, found.text);
+    doctor_find(&report->doctor, found.is_missing && found.has_device ? DOCTOR_NOTE : DOCTOR_GOOD,
+                "fabric", found.remedy, "%s%s", now, found.text);
     if (rdma_look_where("", stats.memory_far_bytes, &found)) {
-        find(report, found.is_missing ? NOTE : GOOD, "numa", found.remedy, "%s", found.text);
+        doctor_find(&report->doctor, found.is_missing ? DOCTOR_NOTE : DOCTOR_GOOD, "numa",
+                    found.remedy, "%s", found.text);
     }
     if (rdma_look_lost("", &found)) {
-        find(report, NOTE, "packets", found.remedy, "%s", found.text);
+        doctor_find(&report->doctor, DOCTOR_NOTE, "packets", found.remedy, "%s", found.text);
     }
     if (rdma_look_mtu("", &found)) {
-        find(report, NOTE, "mtu", found.remedy, "%s", found.text);
+        doctor_find(&report->doctor, DOCTOR_NOTE, "mtu", found.remedy, "%s", found.text);
+    }
+    if (rdma_look_gid("", &found)) {
+        doctor_find(&report->doctor, DOCTOR_NOTE, "gid", found.remedy, "%s", found.text);
     }
 }
 
-static void look_at_memory(struct report *report, const struct admission_facts *facts)
+bool cli_find_process(const struct cli *cli, pid_t *pid, uid_t *uid)
 {
-    char available[BYTES_SIZE_TEXT], total[BYTES_SIZE_TEXT];
+    const char *path = cli->socket_path != NULL ? cli->socket_path : getenv("NIGH_SOCKET");
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct ucred its;
+    socklen_t bytes = sizeof its;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool connected, found;
 
-    bytes_format_size(facts->memory_available_bytes, available);
-    bytes_format_size(facts->memory_total_bytes, total);
-    if (facts->memory_available_bytes < LIMIT_MEMORY_BYTES_MIN) {
-        find(report, BAD, "memory", "free memory: nighd reserves all of its memory at start",
-             "only %s of %s is available", available, total);
-    } else {
-        find(report, GOOD, "memory", "",
-             "%s of %s is available; nighd --memory may ask for less than that", available, total);
+    path = path == NULL ? NIGH_DEFAULT_SOCKET : path;
+    errno = 0;
+    connected = fd >= 0 &&
+                bytes_copy_text(address.sun_path, sizeof address.sun_path, path) == NIGH_OK &&
+                connect(fd, (const struct sockaddr *)&address, sizeof address) == 0;
+    found = connected || errno == EAGAIN; /* as many wait as may */
+    *pid = 0;
+    if (connected && getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &its, &bytes) == 0 && its.pid > 0) {
+        *pid = its.pid;
+        *uid = its.uid;
     }
-    if (facts->commit_left_bytes != ADMISSION_NO_LIMIT) {
-        char left[BYTES_SIZE_TEXT];
-
-        bytes_format_size(facts->commit_left_bytes, left);
-        find(report, NOTE, "overcommit",
-             "sysctl vm.overcommit_memory=0, or raise vm.overcommit_ratio",
-             "vm.overcommit_memory is 2: %s may still be committed, and reserved address space "
-             "counts",
-             left);
+    if (fd >= 0) {
+        close(fd);
     }
+    return found;
 }
 
-static bool in_container(void)
+/* What a node is told: the file that --config names; else what the one that lives was started with,
+ * also where it lets nobody in; else the file of nighd.service. */
+static void look_at_setup(struct report *report)
 {
-    return access("/.dockerenv", F_OK) == 0 || access("/run/.containerenv", F_OK) == 0 ||
-           getenv("KUBERNETES_SERVICE_HOST") != NULL;
-}
+    static struct setup setup;
+    pid_t pid;
+    uid_t uid = 0;
+    bool lives = cli_find_process(report->cli, &pid, &uid);
 
-static void look_at_cgroup(struct report *report, const struct admission_facts *facts)
-{
-    const struct admission_cgroup *cgroup = &facts->cgroup;
-    char limit[BYTES_SIZE_TEXT], available[BYTES_SIZE_TEXT];
-
-    if (in_container()) {
-        find(report, NOTE, "container",
-             "share the socket's directory with the other containers; --ipc and /dev/shm sizes do "
-             "not matter to nigh",
-             "this looks like a container");
-    }
-    if (cgroup->version == 0) {
-        find(report, GOOD, "cgroup", "", "no memory controller limits this process");
+    if (report->config != NULL) {
+        (void)setup_read_file("", report->config, &setup);
+        setup.is_live = lives;
+    } else if (lives) {
+        if (pid == 0 || !setup_read_process("", pid, &setup)) {
+            return;
+        }
+    } else if (!setup_read_file("", CONFIG, &setup)) {
         return;
     }
-    if (cgroup->limit_bytes == ADMISSION_NO_LIMIT) {
-        find(report, GOOD, "cgroup", "", "version %u, no memory limit", cgroup->version);
-        return;
-    }
-    bytes_format_size(cgroup->limit_bytes, limit);
-    bytes_format_size(cgroup->available_bytes, available);
-    find(report, cgroup->available_bytes < LIMIT_MEMORY_BYTES_MIN ? BAD : NOTE, "cgroup",
-         cgroup->version == 2
-             ? "raise memory.max (a container: its memory limit) above nighd --memory"
-             : "raise memory.limit_in_bytes (a container: its memory limit) above nighd --memory",
-         "version %u limits memory to %s, %s left (%s); objects count for who touches them first: "
-         "the node",
-         cgroup->version, limit, available, cgroup->folder);
+    setup.knows_uid = pid > 0;
+    setup.uid = uid;
+    doctor_look_at_setup(&report->doctor, &setup);
 }
 
-static void look_at_huge_pages(struct report *report, const struct admission_facts *facts)
+static void look_at_all(struct report *report, const struct admission_facts *facts)
 {
-    uint64_t free_bytes = admission_huge_free_bytes(facts);
-    char text[BYTES_SIZE_TEXT];
-
-    bytes_format_size(free_bytes, text);
-    if (free_bytes == 0) {
-        find(report, NOTE, "huge pages",
-             "sysctl vm.nr_hugepages=N with N = memory / 2 MiB, before nighd starts (--huge auto "
-             "takes them)",
-             "none free: plain 4 KiB pages are used, which costs TLB misses in large objects");
-        return;
-    }
-    find(report, GOOD, "huge pages", "", "%s free in pages of 2 MiB (%llu pages)", text,
-         (unsigned long long)(free_bytes / HUGE_PAGE_BYTES));
-}
-
-static void look_at_limits(struct report *report, const struct admission_facts *facts)
-{
-    struct rlimit files;
-    char text[BYTES_SIZE_TEXT];
-
-    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && files.rlim_max < NODE_DESCRIPTORS_WANTED) {
-        find(report, NOTE, "descriptors", "ulimit -Hn 65536, or LimitNOFILE=65536 in the unit",
-             "the hard limit is %llu; nighd needs two an extent and four a session",
-             (unsigned long long)files.rlim_max);
-    } else {
-        find(report, GOOD, "descriptors", "", "the hard limit is %llu",
-             (unsigned long long)files.rlim_max);
-    }
-    bytes_format_size(facts->locked_limit_bytes, text);
-    if (facts->locked_limit_bytes != ADMISSION_NO_LIMIT &&
-        facts->locked_limit_bytes < (UINT64_C(64) << 20)) {
-        find(report, NOTE, "memlock", "ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit",
-             "%s may be locked: enough on one machine; registering memory with a network card "
-             "needs all of it",
-             text);
-    } else {
-        find(report, GOOD, "memlock", "", "%s",
-             facts->locked_limit_bytes == ADMISSION_NO_LIMIT ? "unlimited" : text);
-    }
-    if (facts->address_limit_bytes != ADMISSION_NO_LIMIT) {
-        bytes_format_size(facts->address_limit_bytes, text);
-        find(report, NOTE, "addresses", "ulimit -v unlimited",
-             "RLIMIT_AS is %s; clients and nodes reserve address space far above the memory they "
-             "use",
-             text);
-    }
-}
-
-static void look_at_shm(struct report *report, const struct admission_facts *facts)
-{
-    char total[BYTES_SIZE_TEXT];
-
-    bytes_format_size(facts->shm_total_bytes, total);
-    find(report, GOOD, "/dev/shm", "", "%s%s: nigh's memory files do not count against it",
-         facts->shm_total_bytes == 0 ? "absent" : "has ", facts->shm_total_bytes == 0 ? "" : total);
-}
-
-static void look_at_cores(struct report *report)
-{
-    cpu_set_t set;
-    int cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-
-    if (cores < 2) {
-        find(report, NOTE, "cores",
-             "give nigh a second core, or run nighd --spin-us 0 (the default on one core)",
-             "this process may use one core: a waiting client and a lane take turns on it");
-    } else {
-        find(report, GOOD, "cores", "", "%d; one lane for two cores by default", cores);
-    }
-}
-
-static void look_at_swap(struct report *report)
-{
-    char line[256];
-    FILE *file = fopen("/proc/swaps", "re");
-    int lines = 0;
-
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        lines++;
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    if (lines > 1) {
-        find(report, NOTE, "swap", "swapoff -a, or a cgroup with memory.swap.max=0 for nighd",
-             "swap is on: cold objects may be swapped out, and a get of one then waits for the "
-             "disk");
-    } else {
-        find(report, GOOD, "swap", "", "off");
-    }
+    look_at_node(report);
+    look_at_cluster(report);
+    look_at_members(report);
+    look_at_homes(report);
+    look_at_fabric(report, facts);
+    doctor_look_at_machine(&report->doctor, facts);
+    doctor_look_at_kernel(&report->doctor, doctor_missing_calls());
 }
 
 int cli_doctor(struct cli *cli, int argc, char **argv)
 {
-    static const struct option options[] = {CLI_COMMON_OPTIONS, {0}};
+    static const struct option options[] = {
+        {"config", required_argument, NULL, 'c'}, CLI_COMMON_OPTIONS, {0}};
     static struct admission_facts facts;
-    struct report report = {.cli = cli};
+    struct report report = {.cli = cli, .doctor = {.root = "", .take = print}};
     int option, exit_code = CLI_OK;
 
-    while ((option = cli_next_option(cli, argc, argv, ":" CLI_COMMON_SHORT, options)) != -1) {
-        if (cli_common_option(cli, option, &exit_code) != CLI_OK) {
+    report.doctor.context = &report;
+    while ((option = cli_next_option(cli, argc, argv, ":c:" CLI_COMMON_SHORT, options)) != -1) {
+        if (option == 'c') {
+            report.config = optarg;
+        } else if (cli_common_option(cli, option, &exit_code) != CLI_OK) {
             return exit_code;
         }
     }
     if (argc > optind) {
         return cli_usage(cli, "doctor takes no argument");
+    }
+    if (report.config != NULL && access(report.config, R_OK) != 0) {
+        cli_error(cli, "%s: %s", report.config, strerror(errno));
+        return CLI_FAILED;
     }
     if (admission_read("", &facts) != NIGH_OK) {
         cli_error(cli, "cannot read /proc: is it mounted?");
@@ -430,17 +341,8 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     if (cli->json) {
         json_array_open(&report.json, NULL);
     }
-    look_at_node(&report);
-    look_at_cluster(&report);
-    look_at_homes(&report);
-    look_at_fabric(&report, &facts);
-    look_at_memory(&report, &facts);
-    look_at_cgroup(&report, &facts);
-    look_at_huge_pages(&report, &facts);
-    look_at_limits(&report, &facts);
-    look_at_shm(&report, &facts);
-    look_at_cores(&report);
-    look_at_swap(&report);
+    look_at_all(&report, &facts);
+    look_at_setup(&report);
     if (cli->json) {
         json_array_close(&report.json);
     }

@@ -100,8 +100,37 @@ const struct cli_verb cli_verbs[] = {
      "  -d, --delay TIME     time between pictures (default 1s)\n",
      cli_top},
     {"doctor", "", "Look for what keeps nigh from working well here, with remedies.",
+     "  -c, --config FILE    look at what this file tells nighd (default: what the node that "
+     "answers was\n                       started with; else /etc/nigh/nighd.conf)\n"
      "Exit code 0: nothing is bad; 1: a finding is bad; 4: none is, but no node answers.\n",
      cli_doctor},
+    {"support", "", "Collect a report for whoever is to help, without names and secrets.",
+     "  -o, --output FILE    where it goes, - for standard output (default: nigh-support-TIME.txt "
+     "here)\n"
+     "  -l, --log FILE       the node's log (default: the file that it writes to, if it does)\n"
+     "  -c, --config FILE    what nighd is told (default: what the node that answers was started "
+     "with)\n"
+     "      --names          keep names of hosts, users, pools, files, and addresses\n"
+     "It has no names and bytes of objects, regions and spaces, keys or passwords. What else nigh "
+     "does not\nsay itself becomes ~ and eight digits. It says what is in it: look through it "
+     "before you send it.\n",
+     cli_support},
+    {"cluster", "start|stop|ls", "Start, stop or show a local cluster for trying things.",
+     "start [N] [-- OPTION...]  starts N nodes (1 to 8; without it 3) on this machine's loopback, "
+     "and ends when\n                       they have agreed on who is there. Prints words for a "
+     "shell:\n                       eval \"$(nigh cluster start)\"\n"
+     "                       OPTION: of nighd, for each; %r in one is the node's rank, %% is %. "
+     "Where these\n                       say nothing else, each has --memory 64M, "
+     "--region-memory 256M and\n                       the same for --space-memory\n"
+     "stop                   ends its nodes, and removes all that start made\n"
+     "ls                     shows its nodes; exit code 1: one has died, or does not answer\n"
+     "  -d, --dir DIR        where its files are (default: $XDG_RUNTIME_DIR/nigh-cluster,\n"
+     "                       else /tmp/nigh-cluster-UID)\n"
+     "      --nighd PROGRAM  what the nodes are (default: nighd beside nigh, else in $PATH)\n"
+     "Exit code 3: no cluster is there; 9: start found one. A start that fails, or is interrupted, "
+     "leaves\nnothing. --timeout: how long nodes may take to start (60s) or to end (10s; then they "
+     "are killed).\n",
+     cli_cluster},
     {"bench", "WHAT", "Measure objects, transfer, rpc, region or space, here or at another node.",
      "objects takes some seconds, and at most 4 MiB of the node's memory at a time; transfer needs "
      "a cluster,\nsome 180 MiB of the memory of the node that offers, 64 MiB of the other, and "

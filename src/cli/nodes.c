@@ -140,6 +140,12 @@ bool cli_rank_of_address(const char *address, uint32_t *rank)
     return false;
 }
 
+const nigh_node_info *cli_nodes_seen(size_t *count)
+{
+    *count = node_count;
+    return nodes;
+}
+
 size_t cli_count_nodes(nigh_node_state state)
 {
     size_t count = 0;

@@ -265,6 +265,58 @@ bool rdma_look_mtu(const char *root, struct rdma_finding *found)
     return is_small;
 }
 
+/* ---- addresses ------------------------------------------------------------ */
+
+#define GIDS_MOST 256
+
+/* Whether one of a port's GIDs is an IP address: of the link alone, which begins with fe80, none is
+ * dialled; nor one of 0. */
+static bool has_address(const char *root, const char *device)
+{
+    char name[NAME_BYTES], gid[NAME_BYTES], type[NAME_BYTES];
+
+    for (unsigned n = 0; n < GIDS_MOST; n++) {
+        (void)snprintf(name, sizeof name, "gids/%u", n);
+        if (!read_line(root, device, name, gid)) {
+            return false;
+        }
+        (void)snprintf(name, sizeof name, "gid_attrs/types/%u", n);
+        if (strncmp(gid, "fe80:", 5) != 0 && strspn(gid, "0:") < strlen(gid) &&
+            read_line(root, device, name, type) && strstr(type, "RoCE v2") != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool rdma_look_gid(const char *root, struct rdma_finding *found)
+{
+    char path[256], type[NAME_BYTES], gid[NAME_BYTES];
+    const struct dirent *entry;
+    bool is_nameless = false;
+    DIR *folder;
+
+    snprintf(path, sizeof path, "%s" DEVICES, root);
+    folder = opendir(path);
+    while (folder != NULL && !is_nameless && (entry = readdir(folder)) != NULL) {
+        is_nameless =
+            entry->d_name[0] != '.' && read_line(root, entry->d_name, "gid_attrs/types/0", type) &&
+            strstr(type, "RoCE") != NULL && read_line(root, entry->d_name, "gids/0", gid) &&
+            !has_address(root, entry->d_name);
+        if (is_nameless) {
+            *found = (struct rdma_finding){.is_missing = true, .has_device = true};
+            say(found,
+                "give the device's network interface an IP address (ip addr add), and let it speak "
+                "RoCE v2 (cma_roce_mode); nodes are dialled by it",
+                "%.63s has no RoCE v2 address (GID) that other machines could dial", entry->d_name);
+        }
+    }
+    if (folder != NULL) {
+        closedir(folder);
+    }
+    return is_nameless;
+}
+
 /* That packets were lost, or came too late, is counted under these names: mlx5's, then rxe's. */
 static const char *const losses[] = {"out_of_sequence",       "packet_seq_err",
                                      "local_ack_timeout_err", "rcvd_seq_err",

@@ -29,4 +29,8 @@ bool rdma_look_lost(const char *root, struct rdma_finding *found);
  * False: none is known to be. */
 bool rdma_look_mtu(const char *root, struct rdma_finding *found);
 
+/* Whether a RoCE device has no address by which it could be reached (a GID of an IP address).
+ * False: each has one, or there is none. */
+bool rdma_look_gid(const char *root, struct rdma_finding *found);
+
 #endif

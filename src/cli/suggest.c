@@ -18,12 +18,11 @@ enum {
 static const struct {
     const char *word, *verb;
 } others[] = {
-    {"add", "put"},     {"store", "put"},    {"cat", "get"},       {"read", "get"},
-    {"fetch", "get"},   {"list", "ls"},      {"dir", "ls"},        {"info", "stat"},
-    {"show", "stat"},   {"delete", "rm"},    {"del", "rm"},        {"remove", "rm"},
-    {"lock", "pin"},    {"unlock", "unpin"}, {"holders", "who"},   {"status", "top"},
-    {"stats", "top"},   {"check", "doctor"}, {"members", "nodes"}, {"cluster", "nodes"},
-    {"peers", "nodes"},
+    {"add", "put"},   {"store", "put"},    {"cat", "get"},       {"read", "get"},
+    {"fetch", "get"}, {"list", "ls"},      {"dir", "ls"},        {"info", "stat"},
+    {"show", "stat"}, {"delete", "rm"},    {"del", "rm"},        {"remove", "rm"},
+    {"lock", "pin"},  {"unlock", "unpin"}, {"holders", "who"},   {"status", "top"},
+    {"stats", "top"}, {"check", "doctor"}, {"members", "nodes"}, {"peers", "nodes"},
 };
 
 static unsigned least(unsigned a, unsigned b)

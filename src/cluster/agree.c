@@ -441,7 +441,7 @@ static void note_end(struct agree *agree)
     if (agree->running && !agree->failed && raft_state(&agree->raft) == RAFT_UNAVAILABLE) {
         agree->failed = true;
         LOG_ERROR("this node votes on views no more until it is started again: libraft has given "
-                  "up",
+                  "up; start it again",
                   "term=%llu", (unsigned long long)agree->raft.current_term);
     }
 }

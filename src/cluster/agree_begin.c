@@ -187,7 +187,7 @@ static void take_part(struct agree *agree, bool is_new)
     if (error != 0) {
         agree->failed = true;
         LOG_ERROR("this node votes on views no more until it is started again: the voting cannot "
-                  "begin",
+                  "begin; see to the disk of --state, and start it again",
                   "error=%d", error);
     }
 }

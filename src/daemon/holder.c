@@ -82,7 +82,10 @@ static void holder_keep(struct holder *holder, const char *name, int fd)
     holder_forget(holder, name);
     item = &holder->items[holder->count];
     if (holder->count == HOLDER_FDS || strlen(name) >= sizeof(item->name) || name[0] == '\0') {
-        LOG_WARN("a descriptor cannot be kept", "name=%s count=%u", name, holder->count);
+        LOG_WARN(
+            "a descriptor cannot be kept over a restart: its name is none that fits, or as many "
+            "as can be are kept; what it stands for begins anew with the next node",
+            "name=\"%s\" count=%u", LOG_QUOTE(name), holder->count);
         fd_close(&fd);
         return;
     }

@@ -225,7 +225,9 @@ static void daemon_say_ready(int ready_fd)
     if (ready_fd < 0)
         return;
     if (write(ready_fd, word, sizeof(word) - 1) < 0)
-        LOG_WARN("cannot write to the ready descriptor", "fd=%d errno=%d", ready_fd, errno);
+        LOG_WARN("cannot write to the ready descriptor: who started the node waits in vain, and "
+                 "may look at the socket",
+                 "fd=%d errno=%d", ready_fd, errno);
     close(ready_fd);
 }
 

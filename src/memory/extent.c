@@ -268,7 +268,8 @@ static void extent_restore(struct extent_set *set, uint32_t extent, uint64_t own
     at->lost = memfd_populate(at->fd, set->extent_bytes) != NIGH_OK ||
                extent_map(set, extent) != NIGH_OK || extent_announce(set, extent) != NIGH_OK;
     if (at->lost)
-        LOG_ERROR("an extent is lost until a restart: the machine's memory is used up",
+        LOG_ERROR("an extent is lost until a restart: the machine's memory is used up; give it "
+                  "more, or nighd less",
                   "extent=%u errno=%d", extent, errno);
     atomic_store_explicit(&at->owner, owner, memory_order_release);
 }
@@ -326,7 +327,9 @@ nigh_status extent_move(struct extent_set *set, uint32_t from, uint32_t to)
     if (status == NIGH_OK)
         status = extent_arrive(set, from, to, arrival);
     if (status != NIGH_OK) {
-        LOG_WARN("memory cannot be moved", "extent=%u to=%u errno=%d", from, to, errno);
+        LOG_WARN(
+            "memory cannot be moved: free memory on the machine, or in the node's control group",
+            "extent=%u to=%u errno=%d", from, to, errno);
         extent_restore(set, from, owner);
         extent_recount(set, at->lane);
         return status;

@@ -50,7 +50,8 @@ nigh_status descriptors_provide(const struct node_settings *settings, bool may_r
     if (may_raise && limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
         if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-            LOG_WARN("cannot raise RLIMIT_NOFILE", "errno=%d", errno);
+            LOG_WARN("cannot raise RLIMIT_NOFILE: LimitNOFILE= in the unit, or ulimit -Hn",
+                     "errno=%d", errno);
         }
         (void)getrlimit(RLIMIT_NOFILE, &limit);
     }

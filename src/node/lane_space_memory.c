@@ -310,8 +310,8 @@ static void made(struct space_here *here)
     if (info != NULL && here->status == NIGH_OK) {
         site = site_of(here);
     } else if (info != NULL) {
-        LOG_WARN("this node takes no part in a space", "space=%s status=%s", info->name,
-                 nigh_status_name(here->status));
+        LOG_WARN("this node takes no part in a space", "space=\"%s\" status=%s",
+                 LOG_QUOTE(info->name), nigh_status_name(here->status));
         lane_space_replace(at, here); /* nobody writes to its memory: that may go */
     }
     space_registry_made(at->registry, here->place, here->status, &site);

@@ -35,7 +35,8 @@ nigh_status peers_look_members_up(struct peers *peers, char *why, size_t why_byt
         }
         /* Of a higher rank, which dials us (peers_learn); a lower one we could never reach. */
         member->address_bytes = 0;
-        LOG_WARN("the address of a member that joined cannot be looked up: it must reach us",
+        LOG_WARN("the address of a member that joined cannot be looked up: it must reach us; let "
+                 "this machine know that name (DNS, /etc/hosts)",
                  "rank=%u address=%s", rank, member->text);
     }
     return NIGH_OK;

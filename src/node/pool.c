@@ -257,8 +257,8 @@ nigh_status pools_add(struct pools *pools, const struct pool_rules *rules, struc
         return status;
     }
     pools->pools[pools->count++] = pool;
-    LOG_INFO("pool made", "pool=%s owner=%u mode=%04o strict=%d", rules->name, rules->owner_uid,
-             rules->mode, rules->strict);
+    LOG_INFO("pool made", "pool=\"%s\" owner=%u mode=%04o strict=%d", LOG_QUOTE(rules->name),
+             rules->owner_uid, rules->mode, rules->strict);
     *out = pool;
     return NIGH_OK;
 }

@@ -230,7 +230,9 @@ nigh_status space_log_folder_make(int fd, const struct space_info *info, int *sp
     (void)snprintf(name, sizeof(name), SPACE_LOG_FOLDER_NAME, (unsigned long long)info->birth);
     *space_fd = make_folder(fd, name);
     if (*space_fd < 0) {
-        LOG_ERROR("no directory for a space's log", "name=%s errno=%d", name, errno);
+        LOG_ERROR(
+            "no directory for a space's log: see to --log-dir (full, read-only, not the node's)",
+            "name=%s errno=%d", name, errno);
         return NIGH_DISK;
     }
     status = read_space(*space_fd, &said);
@@ -240,13 +242,15 @@ nigh_status space_log_folder_make(int fd, const struct space_info *info, int *sp
         status = NIGH_CORRUPT;
     }
     if (status != NIGH_OK) {
-        LOG_ERROR("a directory is not of the log of its space, or cannot be written",
-                  "name=%s space=%s status=%s", name, info->name, nigh_status_name(status));
+        LOG_ERROR("a directory is not of the log of its space, or cannot be written: give it to "
+                  "the node's user, or move it away",
+                  "name=%s space=\"%s\" status=%s", name, LOG_QUOTE(info->name),
+                  nigh_status_name(status));
         fd_close(space_fd);
     } else if (is_refused(*space_fd)) {
         LOG_ERROR("the log of a space is an old one, and is not begun from: put the last one in "
                   "its place, or remove the directory, which gives up what this node had of it",
-                  "name=%s space=%s", name, info->name);
+                  "name=%s space=\"%s\"", name, LOG_QUOTE(info->name));
         fd_close(space_fd);
         status = NIGH_CORRUPT;
     }
@@ -280,7 +284,8 @@ void space_log_folder_remove(int fd, uint64_t birth)
     }
     fd_close(&space_fd);
     if (unlinkat(fd, name, AT_REMOVEDIR) != 0) {
-        LOG_WARN("of a deleted space's log something is left", "name=%s errno=%d", name, errno);
+        LOG_WARN("of a deleted space's log something is left: remove that directory",
+                 "name=%s errno=%d", name, errno);
     }
 }
 

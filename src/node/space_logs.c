@@ -64,8 +64,8 @@ static nigh_status recover(struct space_log_here *here)
         here->is_open = status == NIGH_OK;
     }
     if (status == NIGH_OK) {
-        LOG_INFO("a space's log begins", "space=%s records=%llu is_new=%d", here->info.name,
-                 (unsigned long long)found.records, found.is_new);
+        LOG_INFO("a space's log begins", "space=\"%s\" records=%llu is_new=%d",
+                 LOG_QUOTE(here->info.name), (unsigned long long)found.records, found.is_new);
     }
     return status;
 }
@@ -83,8 +83,9 @@ static nigh_status open_log(struct space_logs *logs, struct space_log_here *here
         space_log_here_forget(here);
         LOG_ERROR("this node takes no part in a space, as its log cannot be used: what it had of "
                   "it is away until that can, or until its directory is removed",
-                  "space=%s directory=" SPACE_LOG_FOLDER_NAME " status=%s", here->info.name,
-                  (unsigned long long)here->birth, nigh_status_name(status));
+                  "space=\"%s\" directory=" SPACE_LOG_FOLDER_NAME " status=%s",
+                  LOG_QUOTE(here->info.name), (unsigned long long)here->birth,
+                  nigh_status_name(status));
     }
     return status;
 }
@@ -98,7 +99,7 @@ static void close_log(struct space_logs *logs, struct space_log_here *here)
     if (here->is_refused && here->fd >= 0 && space_log_folder_refuse(here->fd) != NIGH_OK) {
         LOG_ERROR("a space's log that is old cannot be marked so: remove its directory before this "
                   "node is started again",
-                  "space=%s directory=" SPACE_LOG_FOLDER_NAME, here->info.name,
+                  "space=\"%s\" directory=" SPACE_LOG_FOLDER_NAME, LOG_QUOTE(here->info.name),
                   (unsigned long long)here->birth);
     }
     if (here->fd >= 0) {

@@ -454,7 +454,8 @@ static nigh_status make_links(struct exchange *exchange)
 
     status = links_create(&links, &exchange->links);
     if (links.shared_bulk > 0 && status != NIGH_OK) {
-        LOG_WARN("the device does not share so many receives: each link has its own",
+        LOG_WARN("the device does not share so many receives: each link has its own; lower "
+                 "--shared-receives",
                  "wanted=%u why=%s", links.shared_bulk, nigh_status_name(status));
         exchange->config.shared_bulk = links.shared_bulk = 0;
         status = links_create(&links, &exchange->links);

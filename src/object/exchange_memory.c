@@ -146,8 +146,9 @@ nigh_status memory_lend(const struct exchange *exchange, uint64_t offset, uint64
     struct fabric_remote remote;
 
     if (status != NIGH_OK) {
-        LOG_WARN("an object cannot be registered for a loan", "bytes=%llu status=%d",
-                 (unsigned long long)bytes, (int)status);
+        LOG_WARN(
+            "an object cannot be registered for a loan: ulimit -l unlimited, LimitMEMLOCK=infinity",
+            "bytes=%llu status=%d", (unsigned long long)bytes, (int)status);
         return status;
     }
     remote = fabric_memory_remote(fabric, *memory, exchange->arena + offset);

@@ -442,7 +442,9 @@ static void finish_pool(struct store *store, struct store_pool *pool)
     bool mapped = map_sessions(pool, &map) && leases != NULL;
 
     if (!mapped) {
-        LOG_ERROR("no memory to give sessions back what is theirs", "pool=%u", pool->config.pool);
+        LOG_ERROR("no memory to give sessions back what is theirs: free some on the machine; those "
+                  "clients are to be opened anew",
+                  "pool=%u", pool->config.pool);
     }
     for (uint32_t e = 0; e < pool->writer.entries_used; e++) {
         enum index_state state = store_state(pool, e);

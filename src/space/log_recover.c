@@ -287,7 +287,8 @@ nigh_status space_log_recover(const struct space_log_files *files, uint64_t iden
     }
     free(reading.bytes);
     if (status != NIGH_OK) {
-        LOG_ERROR("a space's log cannot be read: what it had is not there",
+        LOG_ERROR("a space's log cannot be read: what it had is not there; see to the disk of "
+                  "--log-dir, and start the node again",
                   "status=%s records=%llu", nigh_status_name(status),
                   (unsigned long long)reading.records);
         return status;

@@ -9,6 +9,7 @@ import resource
 import select
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from raw_session import Node, wait_for  # noqa: E402
 IN_CREATE = 0x100  # of inotify
 OK, FAILED, USAGE, NOT_FOUND, UNREACHABLE, DENIED, FULL, TIMEOUT, CORRUPT, EXISTS = range(10)
 VERBS = ("put", "get", "ls", "stat", "rm", "pin", "unpin", "who", "locate", "nodes", "leave", "forget", "call", "region", "space",
-         "top", "doctor", "bench", "help")
+         "top", "doctor", "support", "cluster", "bench", "help")
 
 
 def run(*arguments, node=None, data=b"", env=None, **more):
@@ -601,6 +602,27 @@ def test_doctor(node, folder):
     code, printed, said = run("doctor", env={"NIGH_SOCKET": folder + "/none"})
     bad = any(line.startswith(b"bad") for line in printed.splitlines())
     assert b"start one" in printed and b"-> " in printed and code == (FAILED if bad else UNREACHABLE), said
+
+
+def test_doctor_of_a_node_that_takes_nobody():
+    """As many wait for it as may: it lives, and its port is its own, whoever it is."""
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder, \
+            socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as node, socket.create_server(("127.0.0.1", 0)) as port:
+        path, waiting = os.path.join(folder, "sock"), []
+        node.bind(path)
+        node.listen(0)
+        while not waiting or waiting[-1].connect_ex(path) == 0:
+            waiting.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+            waiting[-1].setblocking(False)
+        config = write(folder, "nighd.conf", b"[node]\nlisten = 127.0.0.1:%d\n" % port.getsockname()[1])
+        findings = {item["subject"]: item for item in json.loads(
+            run("doctor", "--json", "--config", config, "--timeout", "100ms", env={"NIGH_SOCKET": path})[1])}
+        assert "is it stopped" in findings["node"]["finding"] or "kill -CONT" in findings["node"]["remedy"], findings["node"]
+        assert "taken" not in findings["port"]["finding"], findings["port"]
+        text = good("support", "--output", "-", "--timeout", "100ms", env={"NIGH_SOCKET": path}).decode()
+        assert "not known: no node answers" in text and "none: the node writes to no file" in text
+        for one in waiting:
+            one.close()
 
 
 @with_node

@@ -148,6 +148,31 @@ static void packets_that_are_lost_are_said(void **state)
     assert_non_null(strstr(found.remedy, "--fabric-tos"));
 }
 
+static void devices_without_an_address_are_said(void **state)
+{
+    struct rdma_finding found;
+
+    (void)state;
+    assert_false(rdma_look_gid(root, &found));
+    put(DEVICES "/mlx5_0/ports/1/gid_attrs/types/0", "IB/RoCE v1\n");
+    put(DEVICES "/mlx5_0/ports/1/gids/0", "fe80:0000:0000:0000:0202:c9ff:fe00:0001\n");
+    assert_true(rdma_look_gid(root, &found));
+    assert_non_null(strstr(found.text, "mlx5_0 has no RoCE v2 address (GID)"));
+    assert_non_null(strstr(found.remedy, "ip addr add"));
+    put(DEVICES "/mlx5_0/ports/1/gid_attrs/types/1", "RoCE v2\n");
+    put(DEVICES "/mlx5_0/ports/1/gids/1", "0000:0000:0000:0000:0000:0000:0000:0000\n");
+    assert_true(rdma_look_gid(root, &found));
+    put(DEVICES "/mlx5_0/ports/1/gid_attrs/types/2", "IB/RoCE v1\n");
+    put(DEVICES "/mlx5_0/ports/1/gids/2", "0000:0000:0000:0000:0000:ffff:0a00:0001\n");
+    assert_true(rdma_look_gid(root, &found)); /* nodes dial by RoCE v2 */
+    put(DEVICES "/mlx5_0/ports/1/gid_attrs/types/3", "RoCE v2\n");
+    put(DEVICES "/mlx5_0/ports/1/gids/3", "0000:0000:0000:0000:0000:ffff:0a00:0001\n");
+    assert_false(rdma_look_gid(root, &found));
+    put(DEVICES "/mlx5_0/ports/1/gid_attrs/types/0", "IB\n"); /* has no addresses of that kind */
+    put(DEVICES "/mlx5_0/ports/1/gid_attrs/types/3", "IB\n");
+    assert_false(rdma_look_gid(root, &found));
+}
+
 #define MACHINE_TEST(name) cmocka_unit_test_setup(name, begin)
 
 int main(void)
@@ -158,6 +183,7 @@ int main(void)
         MACHINE_TEST(many_devices_are_cut),
         MACHINE_TEST(packets_that_are_lost_are_said),
         MACHINE_TEST(packets_that_are_small_are_said),
+        MACHINE_TEST(devices_without_an_address_are_said),
     };
 
     return cmocka_run_group_tests_name("cli-rdma", tests, NULL, NULL);

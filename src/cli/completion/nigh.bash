@@ -34,6 +34,7 @@ _nigh() {
         case ${COMP_WORDS[i]} in
         --socket | -s) ((i + 1 < COMP_CWORD)) && socket=(--socket "${COMP_WORDS[++i]}") ;;
         --pool | -p | --timeout | -t) ((i++)) ;;
+        --dir | --nighd | --log | --config) ((i++)) ;;
         --output | -o | --delay | -d | --node | --near | -N | --ranks | --at-once | --size) ((i++)) ;;
         --chunk | --on | --group | --others | --offset | --cache | --block | --durability | --align) ((i++)) ;;
         -n) [[ $verb != call ]] || ((i++)) ;;
@@ -47,6 +48,10 @@ _nigh() {
         mapfile -t COMPREPLY < <(compgen -f -- "$current")
         return
         ;;
+    --dir | --nighd | --log | --config)
+        mapfile -t COMPREPLY < <(compgen -f -- "$current")
+        return
+        ;;
     --pool | -p | --timeout | -t | --delay | -d | --node | --at-once | --size) return ;;
     --chunk | --on | --group | --others | --offset | --cache | --block | --durability | --align) return ;;
     -n) [[ $verb != call ]] || return ;;
@@ -57,7 +62,7 @@ _nigh() {
     --meta | -m | --replicas | -r) [[ $verb != put ]] || return ;;
     esac
     if [[ -z $verb ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region space top doctor bench help $common --version" -- "$current")
+        mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region space top doctor support cluster bench help $common --version" -- "$current")
         return
     fi
     case $verb in
@@ -71,6 +76,9 @@ _nigh() {
     region) own="--chunk --on --spread --near --group --others --offset --size --mappable" ;;
     space) own="--cache --block --group --others --durability --on --align" ;;
     top) own="--once --delay" ;;
+    doctor) own="--config" ;;
+    support) own="--output --log --config --names" ;;
+    cluster) own="--dir --nighd" ;;
     bench) own="--offer --withdraw --node --serve --at-once --size" ;;
     esac
     if [[ $current == -* ]]; then
@@ -94,8 +102,9 @@ _nigh() {
         1:stat | 1:alloc | 1:free | 1:read | 1:write | *:rm) _nigh_spaces "$current" ;;
         esac
         ;;
+    cluster) ((given != 0)) || mapfile -t COMPREPLY < <(compgen -W "start stop ls" -- "$current") ;;
     bench) mapfile -t COMPREPLY < <(compgen -W "objects transfer rpc region space" -- "$current") ;;
-    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region space top doctor bench" -- "$current") ;;
+    help) mapfile -t COMPREPLY < <(compgen -W "put get ls stat rm pin unpin who locate nodes leave forget call region space top doctor support cluster bench" -- "$current") ;;
     esac
 }
 complete -F _nigh nigh

@@ -27,8 +27,9 @@ void verbs_loss_begin(struct verbs *verbs, bool is_removed)
 {
     if (verbs->is_gone)
         return;
-    LOG_ERROR("the RDMA device is lost: its connections end", "device=%s removed=%d",
-              verbs->device.name, is_removed);
+    LOG_ERROR("the RDMA device is lost: its connections end; see to the card and the kernel's log "
+              "(dmesg)",
+              "device=%s removed=%d", verbs->device.name, is_removed);
     verbs->is_gone = verbs->is_held = true;
     verbs->has_told_lack = false;
     verbs->return_us = verbs->look_us;

@@ -34,8 +34,9 @@ bool verbs_memory_enter(struct verbs *verbs, struct fabric_memory *memory)
     memory->mr = verbs->library->reg_mr(verbs->pd, memory->address, memory->bytes,
                                         access_of(verbs, memory->rights));
     if (memory->mr == NULL)
-        LOG_WARN("memory cannot be registered", "bytes=%llu errno=%d (ENOMEM: ulimit -l)",
-                 (unsigned long long)memory->bytes, errno);
+        LOG_WARN(
+            "memory cannot be registered: ulimit -l unlimited, LimitMEMLOCK=infinity (nigh doctor)",
+            "bytes=%llu errno=%d (ENOMEM: ulimit -l)", (unsigned long long)memory->bytes, errno);
     return memory->mr != NULL;
 }
 

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What nigh doctor looks at. Each looker hands its findings, every one that is not good with its
+ * remedy, to a function; `root` stands before every path that is read ("" but in tests, where a
+ * folder plays the machine).
+ */
+#ifndef CLI_DOCTOR_H
+#define CLI_DOCTOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "memory/admission.h"
+#include "nigh/nigh.h"
+
+enum doctor_severity {
+    DOCTOR_GOOD,
+    DOCTOR_NOTE, /* works, and could be better; or a node that is started would be in trouble */
+    DOCTOR_BAD
+};
+
+#define DOCTOR_FINDING_BYTES 2048 /* a longer one is cut */
+
+struct doctor {
+    const char *root;
+    void (*take)(void *context, enum doctor_severity severity, const char *subject,
+                 const char *finding, const char *remedy);
+    void *context;
+};
+
+/* One finding: what was looked at, what was found, and the remedy ("" when there is nothing to do).
+ */
+void doctor_find(const struct doctor *doctor, enum doctor_severity severity, const char *subject,
+                 const char *remedy, const char *format, ...) __attribute__((format(printf, 5, 6)));
+
+/* ---- the machine, and what this process may: doctor_machine.c ---- */
+
+enum doctor_call {
+    DOCTOR_PIDFD_OPEN = 1,
+    DOCTOR_PIDFD_GETFD = 2,
+    DOCTOR_CLOSE_RANGE = 4,
+    DOCTOR_EPOLL_PWAIT2 = 8
+};
+
+/* Which system calls this process may not make: bits of enum doctor_call. */
+uint32_t doctor_missing_calls(void);
+
+void doctor_look_at_machine(const struct doctor *doctor, const struct admission_facts *facts);
+void doctor_look_at_kernel(const struct doctor *doctor, uint32_t missing_calls);
+
+/* ---- what a node counts: doctor_node.c ---- */
+
+void doctor_look_at_counts(const struct doctor *doctor, const nigh_node_stats *stats);
+
+/* Where members see otherwise than this one does, though they are up. */
+void doctor_look_at_members(const struct doctor *doctor, const nigh_node_info *nodes, size_t count,
+                            const nigh_node_stats *stats);
+
+/* What is to be done where a handshake was refused for this reason. */
+const char *doctor_refusal_remedy(nigh_status refused);
+
+/* ---- what a node is told, and whether it could do it: doctor_setup.c ---- */
+
+#define SETUP_PATH_BYTES  512
+#define SETUP_LIST_BYTES  4096
+#define SETUP_VALUE_BYTES 256 /* a longer one is cut */
+#define SETUP_TEXTS       96
+
+/* Options of nighd; "": not given. */
+struct setup {
+    char source[SETUP_PATH_BYTES]; /* whose they are, for a sentence */
+    char state[SETUP_PATH_BYTES], log_dir[SETUP_PATH_BYTES], spill[SETUP_PATH_BYTES];
+    char cluster_key[SETUP_PATH_BYTES], directory_password[SETUP_PATH_BYTES];
+    char member[128], listen[128], http[64];
+    char join[SETUP_LIST_BYTES];
+    struct setup_text { /* all options, those among them */
+        char name[24], value[SETUP_VALUE_BYTES];
+    } texts[SETUP_TEXTS];
+    size_t text_count;
+    uid_t uid; /* of the node, if that is known: a file does not say it */
+    bool knows_uid;
+    bool is_live;      /* it runs: its ports are its own */
+    bool is_elsewhere; /* ... and sees other files (a container, a service): those of `process` */
+    bool has_own_net;  /* ... and other ports */
+    pid_t process;     /* 0: not known */
+};
+
+/* From a file as nighd --config takes it. False: it cannot be read (errno). */
+bool setup_read_file(const char *root, const char *path, struct setup *setup);
+
+/* From the command line of a process, and from the file that it names. False: it is none of nighd.
+ */
+bool setup_read_process(const char *root, pid_t pid, struct setup *setup);
+
+void doctor_look_at_setup(const struct doctor *doctor, const struct setup *setup);
+
+#endif

@@ -1,0 +1,146 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""nigh support: what somebody needs who is to help is in the report, and no key, password, name or byte of what is kept."""
+import json
+import os
+import re
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import raw_session as raw  # noqa: E402
+from cli_test import EXISTS, FAILED, OK, USAGE, fails, good, read, run, write  # noqa: E402
+
+KEY = "5ec2e7" * 10 + "beef"
+OBJECT, REGION, SPACE, POOL, PASSWORD = "quarterly-bonus", "blackmail", "kompromat", "harem", "sesame77"
+
+
+def start(folder):
+    """A node with all that may be named, and with things in it."""
+    key, password = write(folder, "cluster.key", KEY.encode()), write(folder, "password", PASSWORD.encode())
+    os.chmod(key, 0o600)
+    os.chmod(password, 0o600)
+    config = write(folder, "nighd.conf", f"[node]\n# {PASSWORD}, as everywhere\nspace-memory = 64M\n[pool {POOL}]\n"
+                                         f"mode = 0600\n".encode())
+    http, port = raw.free_ports(2)
+    node = raw.Node("--config", config, "--cluster-key", key, "--member", f"{socket.gethostname()}:{port}", "--listen",
+                    f"127.0.0.1:{port}", "--state", os.path.join(folder, "votes"), "--http", f"127.0.0.2:{http}")
+    assert node.ready
+    good("put", OBJECT, "-", node=node, data=b"velvet hippopotamus")
+    good("region", "create", REGION, "64K", "--timeout", "20s", node=node)
+    good("space", "create", SPACE, "1M", "--timeout", "20s", node=node)
+    return node
+
+
+def secrets(folder):
+    return [KEY, PASSWORD, OBJECT, REGION, SPACE, POOL, socket.gethostname(), os.path.basename(folder), "velvet",
+            "127.0.0.1"]
+
+
+def expect_without(text, words):
+    for word in words:
+        assert re.search(r"(?<![A-Za-z])" + re.escape(word), text) is None, (word, text[max(0, text.find(word) - 200):][:400])
+
+
+def test_what_is_in_it_and_what_is_not():
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        node, report = start(folder), os.path.join(folder, "report.txt")
+        # A log with all of it, as one that another program writes to may have.
+        log = write(folder, "log", "".join(
+            f'time=2026-11-30T01:05:28.941933Z level=warn module=node msg="a member is lost" rank=1 address={word} why="{word}"\n'
+            for word in [*secrets(folder), "redis://user:" + PASSWORD + "@zanzibar:6379", "id:" + "ab" * 20]).encode())
+        said = good("support", "--output", report, "--log", log, node=node).decode()
+        text = read(report).decode()
+        assert stat.S_IMODE(os.stat(report).st_mode) == 0o600
+        for part in ("versions", "nigh doctor", "nigh nodes", "nigh top", "metrics", "options of the node", "memory of the machine",
+                     "limits of the node", "log"):
+            assert f"\n== {part}\n" in text and f"bytes  {part}\n" in said, part
+        # It is of use: findings, numbers, options and what happened are there.
+        assert '"finding": "answers; ' in text and '"subject": "huge pages"' in text
+        assert '"objects": 1,' in text and "\nnigh_objects 1\n" in text, text
+        assert "\nmemory=\"" in text and '\nspace-memory="64M"\n' in text and "\nMemTotal: " in text
+        assert "Max open files" in text
+        assert 'level=warn module=node msg="a member is lost" rank=1' in text
+        expect_without(text, [*secrets(folder), "zanzibar", "abab"])
+        assert "keys and passwords" in said and "Look through it before you send it." in said
+        removed = int(re.search(r"\((\d+) found", said)[1])
+        assert removed >= 4 and re.search(r"^[1-9]\d* words", said, re.M), said
+        fails(EXISTS, ["--output"], "support", "--output", report, node=node)
+        # The same word is the same digits in one report, and other ones in the next.
+        member = re.findall(r'"address": "(~[0-9a-f]{8})"', text)
+        assert len(member) == 1 and f'nigh_member_up{{rank="0",address="{member[0]}"}} 1' in text, member
+        assert member[0] not in good("support", "--output", "-", node=node).decode()
+        assert node.stop()[0] == 0
+
+
+def test_names_are_kept_when_asked_for():
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        node, report = start(folder), os.path.join(folder, "report.txt")
+        log = write(folder, "log", f'msg="x" why="{KEY}" at=redis://user:{PASSWORD}@elsewhere:6379\n'.encode())
+        said = json.loads(good("support", "--names", "--json", "--output", report, "--log", log, node=node))
+        text = read(report).decode()
+        assert said["file"] == report and said["names"] is True and said["words_hashed"] == 0 and said["secrets_removed"] >= 2
+        assert [part["part"] for part in said["parts"]][-1] == "log" and all(part["bytes"] > 0 for part in said["parts"])
+        assert socket.gethostname() in text and folder in text and "@elsewhere:6379" in text
+        expect_without(text, [KEY, PASSWORD, OBJECT, REGION, SPACE, "velvet"])
+        assert node.stop()[0] == 0
+
+
+def test_the_log_that_the_node_writes_to():
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        with open(os.path.join(folder, "log"), "wb") as log:
+            node = subprocess.Popen([os.environ["NIGHD"], "--memory", "64M", "--socket", os.path.join(folder, "sock")], stderr=log)
+        raw.Node.running.append(node)
+        raw.wait_for(lambda: os.path.exists(os.path.join(folder, "sock")))
+        text = good("support", "--output", "-", "--socket", os.path.join(folder, "sock")).decode()
+        assert 'msg="node started"' in text.split("\n== log\n")[1]
+        expect_without(text, [os.path.basename(folder)])
+        # What its options are is read, and what they name is not in the way of the doctor.
+        assert '\nmemory="64M"\n' in text
+        node.terminate()
+        assert node.wait(timeout=60) == 0
+
+
+def test_a_program_with_a_node_in_it():
+    """What it says, in its constants and on standard error, is nobody's business."""
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        path, program = os.path.join(folder, "sock"), os.path.join(os.environ["NIGH_BUILD"], "examples", "example-embedded")
+        if not os.path.exists(program):
+            raise raw.Skipped("the examples are not built")
+        with open(os.path.join(folder, "said"), "wb") as said:
+            node = subprocess.Popen([program, path], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=said)
+        raw.wait_for(lambda: b"until the end" in read(os.path.join(folder, "said")))
+        text = good("support", "--output", "-", "--socket", path).decode()
+        assert text.split("\n== log\n")[1].startswith("none: "), text
+        log = write(folder, "log", b"a greeting\n")
+        text = good("support", "--output", "-", "--socket", path, "--log", log).decode()
+        assert re.search(r"\n== log\na ~[0-9a-f]{8}\n", text), text
+        node.communicate(timeout=60)
+        assert node.returncode == 0
+
+
+def test_no_node():
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        env = {"NIGH_SOCKET": os.path.join(folder, "none")}
+        config = write(folder, "nighd.conf", b"[node]\nmemory = 3G\ncluster-key = /no/such/key\n")
+        text = good("support", "--output", "-", "--config", config, env=env).decode()
+        assert 'memory="3G"' in text and '"subject": "cluster key"' in text and '"severity": "bad"' in text
+        assert "== log\nnone: " in text and "journalctl" in text
+        # Who became root is a name, too, where nigh says the word.
+        assert re.search(r"\bhuge\b", text)
+        assert not re.search(r"\bhuge\b", good("support", "--output", "-", env={**env, "SUDO_USER": "huge"}).decode())
+        code, printed, _ = run("support", env=env, cwd=folder)
+        made = [name for name in os.listdir(folder) if re.fullmatch(r"nigh-support-\d{8}-\d{6}\.txt", name)]
+        assert code == OK and len(made) == 1 and made[0].encode() in printed
+        fails(FAILED, ["--log"], "support", "--log", os.path.join(folder, "nothing"), env=env)
+        fails(FAILED, [folder], "support", "--output", os.path.join(folder, "no", "such"), env=env)
+        fails(USAGE, ["no argument"], "support", "x", env=env)
+        with open("/dev/full", "wb") as full:
+            assert run("support", "--output", "-", env=env, stdout=full)[0] == FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(raw.run_tests(globals()))

@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What nigh doctor says of machines that are folders here, of what nighd is told there, and of
+ * nodes whose counts and members are made up: each trouble, its severity and its remedy. */
+#include "cli/doctor.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/check.h"
+#include "support/machine.h"
+
+#define KEPT 64
+
+static struct {
+    enum doctor_severity severity;
+    char subject[32], finding[1024], remedy[512];
+} kept[KEPT];
+static size_t kept_count;
+
+static void keep(void *context, enum doctor_severity severity, const char *subject,
+                 const char *finding, const char *remedy)
+{
+    (void)context;
+    assert_true(kept_count < KEPT);
+    /* What is not good has its remedy, in all cases. */
+    assert_true(severity == DOCTOR_GOOD || remedy[0] != '\0');
+    kept[kept_count].severity = severity;
+    (void)snprintf(kept[kept_count].subject, sizeof(kept[0].subject), "%s", subject);
+    (void)snprintf(kept[kept_count].finding, sizeof(kept[0].finding), "%s", finding);
+    (void)snprintf(kept[kept_count++].remedy, sizeof(kept[0].remedy), "%s", remedy);
+}
+
+static struct doctor begun(void)
+{
+    kept_count = 0;
+    return (struct doctor){.root = root, .take = keep};
+}
+
+/* Whether it was said, of this subject, in these words; remedy NULL: whatever. */
+static void expect(enum doctor_severity severity, const char *subject, const char *finding,
+                   const char *remedy)
+{
+    for (size_t i = 0; i < kept_count; i++) {
+        if (strcmp(kept[i].subject, subject) == 0 && kept[i].severity == severity &&
+            strstr(kept[i].finding, finding) != NULL &&
+            (remedy == NULL || strstr(kept[i].remedy, remedy) != NULL)) {
+            return;
+        }
+    }
+    for (size_t i = 0; i < kept_count; i++) {
+        print_message("said: %d %s: %s -> %s\n", kept[i].severity, kept[i].subject, kept[i].finding,
+                      kept[i].remedy);
+    }
+    fail_msg("not said: %d %s: %s -> %s", severity, subject, finding, remedy);
+}
+
+static void expect_none(const char *subject)
+{
+    for (size_t i = 0; i < kept_count; i++) {
+        assert_string_not_equal(kept[i].subject, subject);
+    }
+}
+
+/* ---- the machine ---------------------------------------------------------- */
+
+static struct admission_facts good_facts(void)
+{
+    return (struct admission_facts){
+        .memory_total_bytes = UINT64_C(8) << 30,
+        .memory_available_bytes = UINT64_C(4) << 30,
+        .commit_left_bytes = ADMISSION_NO_LIMIT,
+        .huge = {{.page_bytes = UINT64_C(2) << 20, .total = 8, .free = 8}},
+        .huge_count = 1,
+        .cgroup = {.limit_bytes = ADMISSION_NO_LIMIT,
+                   .high_bytes = ADMISSION_NO_LIMIT,
+                   .available_bytes = ADMISSION_NO_LIMIT},
+        .address_limit_bytes = ADMISSION_NO_LIMIT,
+        .file_limit_bytes = ADMISSION_NO_LIMIT,
+        .locked_limit_bytes = ADMISSION_NO_LIMIT,
+        .shm_total_bytes = UINT64_C(1) << 30,
+    };
+}
+
+static void look_at_machine(const struct admission_facts *facts)
+{
+    struct doctor doctor = begun();
+
+    doctor_look_at_machine(&doctor, facts);
+}
+
+static void a_good_machine_has_no_trouble(void **state)
+{
+    struct admission_facts facts = good_facts();
+
+    (void)state;
+    put("/proc/self/limits", "Max open files            1024                 65536  files\n");
+    put("/proc/sys/vm/max_map_count", "65530\n");
+    put("/proc/swaps", "Filename Type Size Used Priority\n");
+    look_at_machine(&facts);
+    for (size_t i = 0; i < kept_count; i++) {
+        assert_true(kept[i].severity == DOCTOR_GOOD || strcmp(kept[i].subject, "cores") == 0);
+    }
+    expect(DOCTOR_GOOD, "descriptors", "the hard limit is 65536", NULL);
+    expect(DOCTOR_GOOD, "huge pages", "16.0 MiB free", NULL);
+    expect(DOCTOR_GOOD, "cgroup", "no memory controller", NULL);
+}
+
+static void memory_that_lacks_is_said(void **state)
+{
+    struct admission_facts facts = good_facts();
+
+    (void)state;
+    facts.memory_available_bytes = 1 << 20;
+    facts.commit_left_bytes = UINT64_C(5) << 20;
+    facts.huge_count = 0;
+    facts.cgroup.version = 2;
+    facts.cgroup.limit_bytes = UINT64_C(1) << 30;
+    facts.cgroup.high_bytes = UINT64_C(256) << 20;
+    facts.cgroup.available_bytes = UINT64_C(512) << 20;
+    (void)snprintf(facts.cgroup.folder, sizeof(facts.cgroup.folder), "/sys/fs/cgroup/a");
+    put("/.dockerenv", "");
+    put("/proc/swaps", "Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2\n");
+    look_at_machine(&facts);
+    expect(DOCTOR_BAD, "memory", "only 1.0 MiB of 8.0 GiB", "free memory");
+    expect(DOCTOR_NOTE, "overcommit", "5.0 MiB may still be committed", "vm.overcommit_memory=0");
+    expect(DOCTOR_NOTE, "huge pages", "none free", "vm.nr_hugepages");
+    expect(DOCTOR_NOTE, "cgroup", "version 2 limits memory to 1.0 GiB, 512.0 MiB left",
+           "memory.max");
+    expect(DOCTOR_NOTE, "memory.high", "above 256.0 MiB", "memory.high");
+    expect(DOCTOR_NOTE, "container", "container", "socket's directory");
+    expect(DOCTOR_NOTE, "swap", "swap is on", "swapoff");
+    facts.cgroup.version = 1;
+    facts.cgroup.available_bytes = 0;
+    look_at_machine(&facts);
+    expect(DOCTOR_BAD, "cgroup", "version 1 limits memory", "memory.limit_in_bytes");
+    expect_none("memory.high");
+}
+
+static void limits_are_said(void **state)
+{
+    struct admission_facts facts = good_facts();
+
+    (void)state;
+    facts.locked_limit_bytes = UINT64_C(8) << 20;
+    facts.address_limit_bytes = UINT64_C(4) << 30;
+    facts.file_limit_bytes = UINT64_C(1) << 20;
+    put("/proc/self/limits", "Max open files            1024                 1024  files\n");
+    put("/proc/sys/vm/max_map_count", "1024\n");
+    look_at_machine(&facts);
+    expect(DOCTOR_NOTE, "memlock", "8.0 MiB may be locked", "LimitMEMLOCK");
+    expect(DOCTOR_NOTE, "addresses", "RLIMIT_AS is 4.0 GiB", "ulimit -v");
+    expect(DOCTOR_NOTE, "file size", "up to 1.0 MiB", "ulimit -f");
+    expect(DOCTOR_NOTE, "descriptors", "the hard limit is 1024", "LimitNOFILE");
+    expect(DOCTOR_NOTE, "mappings", "1024 mappings", "vm.max_map_count");
+    put("/proc/self/limits", "Max open files            1024                 unlimited  files\n");
+    look_at_machine(&facts);
+    expect(DOCTOR_GOOD, "descriptors", "no hard limit", NULL);
+}
+
+static void shares_of_processors_are_said(void **state)
+{
+    struct admission_facts facts = good_facts();
+
+    (void)state;
+    put("/proc/self/cgroup", "0::/a/b\n");
+    put("/sys/fs/cgroup/a/b/cpu.max", "max 100000\n");
+    look_at_machine(&facts);
+    expect_none("quota");
+    put("/sys/fs/cgroup/a/cpu.max", "150000 100000\n");
+    look_at_machine(&facts);
+    expect(DOCTOR_NOTE, "quota", "1.50 cores", "cpu.max");
+    put("/sys/fs/cgroup/a/b/cpu.max", "25000 100000\n");
+    look_at_machine(&facts);
+    expect(DOCTOR_NOTE, "quota", "0.25 cores", "--spin-us 0");
+    put("/proc/self/cgroup", "5:cpuacct,cpu:/c\n4:cpuset:/\n");
+    put("/sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "-1\n");
+    put("/sys/fs/cgroup/cpu/c/cpu.cfs_period_us", "100000\n");
+    look_at_machine(&facts);
+    expect_none("quota");
+    put("/proc/self/cgroup", "4:cpuset:/\n5:cpu,cpuacct:/c\n");
+    put("/sys/fs/cgroup/cpu/c/cpu.cfs_quota_us", "50000\n");
+    look_at_machine(&facts);
+    expect(DOCTOR_NOTE, "quota", "0.50 cores", "cpu.max");
+    put("/proc/self/cgroup", "5:cpu,cpuacct:/c/d\n");
+    put("/sys/fs/cgroup/cpu/c/d/cpu.cfs_quota_us", "-1\n");
+    look_at_machine(&facts);
+    expect(DOCTOR_NOTE, "quota", "0.50 cores", "cpu.max"); /* of the one above */
+}
+
+static void look_at_kernel(const char *release, uint32_t missing)
+{
+    struct doctor doctor = begun();
+
+    put("/proc/sys/kernel/osrelease", release);
+    doctor_look_at_kernel(&doctor, missing);
+}
+
+static void a_kernel_that_lacks_something_is_said(void **state)
+{
+    (void)state;
+    look_at_kernel("6.1.0-18-amd64\n", 0);
+    assert_int_equal(kept_count, 1);
+    expect(DOCTOR_GOOD, "kernel", "Linux 6.1.0-18-amd64", NULL);
+    look_at_kernel("4.13.9\n", 0);
+    expect(DOCTOR_BAD, "kernel", "Linux 4.13.9", "4.14");
+    look_at_kernel("3.20.0\n", 0);
+    expect(DOCTOR_BAD, "kernel", "Linux 3.20.0", "4.14");
+    look_at_kernel("4.14.0\n", DOCTOR_PIDFD_OPEN | DOCTOR_PIDFD_GETFD);
+    expect(DOCTOR_GOOD, "kernel", "Linux 4.14.0", NULL);
+    expect(DOCTOR_NOTE, "system calls", "pidfd_open (5.3) may not be called", "seccomp");
+    expect(DOCTOR_NOTE, "system calls", "pidfd_getfd (5.6) may not be called", "seccomp");
+    assert_int_equal(kept_count, 3);
+    look_at_kernel("5.4.0\n", DOCTOR_CLOSE_RANGE | DOCTOR_EPOLL_PWAIT2);
+    expect(DOCTOR_NOTE, "system calls", "close_range (5.9) may not be called", "seccomp");
+    expect(DOCTOR_NOTE, "system calls", "epoll_pwait2 (5.11) may not be called", "seccomp");
+}
+
+/* ---- what nighd is told --------------------------------------------------- */
+
+#define CONFIG "/etc/nigh/nighd.conf"
+
+#define UNKNOWN ((uid_t)-1)
+
+/* The findings of a configuration, for a node of this user. */
+static void look_at_config(const char *text, uid_t uid, bool is_live)
+{
+    static struct setup setup;
+    struct doctor doctor = begun();
+
+    put(CONFIG, text);
+    assert_true(setup_read_file(root, CONFIG, &setup));
+    assert_false(setup.knows_uid); /* a file does not say whose the node is */
+    setup.uid = uid;
+    setup.knows_uid = uid != UNKNOWN;
+    setup.is_live = is_live;
+    doctor_look_at_setup(&doctor, &setup);
+}
+
+/* A folder, or a file, of the machine with this mode. */
+static void set_mode(const char *path, mode_t mode)
+{
+    char full[2 * PATH_BYTES];
+
+    (void)snprintf(full, sizeof(full), "%s%s", root, path);
+    assert_int_equal(chmod(full, mode), 0);
+}
+
+static void directories_that_will_not_do_are_said(void **state)
+{
+    uid_t own = geteuid() == 0 ? 0 : geteuid(), other = 54321;
+
+    (void)state;
+    put("/proc/self/mountinfo", "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+                                "21 20 0:5 / /run rw,nosuid - tmpfs tmpfs rw\n"
+                                "22 20 8:2 / /old ro,relatime - ext4 /dev/sdb rw\n"
+                                "23 21 8:3 / /run/kept rw - ext4 /dev/sdc rw\n");
+    put("/var/lib/nigh/x", "");
+    put("/run/nigh/x", "");
+    put("/old/x", "");
+    look_at_config("[node]\nstate = /var/lib/nigh/state\n", own, false);
+    expect(DOCTOR_GOOD, "state dir", "/var/lib/nigh/state can be written", NULL);
+    look_at_config("[node]\nstate = /var/lib/nigh\n", other, false);
+    expect(DOCTOR_BAD, "state dir", "cannot be written to by user 54321", "chown");
+    look_at_config("[node]\nstate = /var/lib/nigh\n", UNKNOWN, false);
+    expect(DOCTOR_GOOD, "state dir", "not mounted read-only", NULL);
+    set_mode("/var/lib/nigh", 0777);
+    look_at_config("[node]\nstate = /var/lib/nigh\n", other, false);
+    expect(DOCTOR_GOOD, "state dir", "can be written", NULL);
+    look_at_config("[node]\nlog-dir = /run/nigh\nspill=/run/nigh/spill ; a comment\n"
+                   "state: /run/nigh/state\n",
+                   own, false);
+    expect(DOCTOR_NOTE, "log dir", "lies in memory (tmpfs)", "a disk");
+    expect(DOCTOR_NOTE, "spill dir", "/run/nigh/spill", "a disk");
+    expect(DOCTOR_NOTE, "state dir", "votes is lost", "a disk");
+    put("/run/kept/x", "");
+    look_at_config("[node]\nstate = /run/kept/state\n", own, false);
+    expect(DOCTOR_GOOD, "state dir", "can be written", NULL);
+    look_at_config("[node]\nspill = /old/spill\n", own, false);
+    expect(DOCTOR_BAD, "spill dir", "mounted read-only", "remount");
+    look_at_config("[node]\nspill = /no/such/place\n", own, false);
+    expect(DOCTOR_BAD, "spill dir", "/no/such: No such file", "mkdir -p");
+    look_at_config("[node]\nspill = /var/lib/nigh/x\n", own, false);
+    expect(DOCTOR_BAD, "spill dir", "is no folder", "name a folder");
+    /* Of another section, and commented out. */
+    look_at_config("# spill = /no/such/place\n[pool a]\nspill = /no/such/place\n", own, false);
+    assert_int_equal(kept_count, 0);
+}
+
+static void secrets_that_others_may_read_are_said(void **state)
+{
+    static const char config[] = "[node]\ncluster-key = /etc/nigh/cluster.key\n"
+                                 "directory-password = /etc/nigh/password\n";
+    uid_t own = geteuid();
+
+    (void)state;
+    look_at_config(config, own, false);
+    expect(DOCTOR_BAD, "cluster key", "No such file", "copy it");
+    expect(DOCTOR_BAD, "password", "No such file", "copy it");
+    put("/etc/nigh/cluster.key",
+        "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\n");
+    put("/etc/nigh/password", "sesame\n");
+    set_mode("/etc/nigh/cluster.key", 0600);
+    set_mode("/etc/nigh/password", 0600);
+    look_at_config(config, own, false);
+    expect(DOCTOR_GOOD, "cluster key", "others may not read", NULL);
+    expect(DOCTOR_GOOD, "password", "others may not read", NULL);
+    look_at_config(config, 54321, false);
+    expect(DOCTOR_BAD, "cluster key", "cannot be read by user 54321", "LoadCredential");
+    look_at_config(config, UNKNOWN, false);
+    expect(DOCTOR_GOOD, "cluster key", "others may not read", NULL);
+    set_mode("/etc/nigh/cluster.key", 0644);
+    set_mode("/etc/nigh/password", 0604);
+    look_at_config(config, own, false);
+    expect(DOCTOR_BAD, "cluster key", "everybody may read", "chmod 600");
+    expect(DOCTOR_BAD, "password", "everybody may read", "chmod 600");
+    put("/etc/nigh/cluster.key", "short\n");
+    set_mode("/etc/nigh/cluster.key", 0600);
+    look_at_config(config, own, false);
+    expect(DOCTOR_BAD, "cluster key", "has 6 bytes, and no key", "/dev/urandom");
+    for (size_t i = 0; i < kept_count; i++) {
+        assert_null(strstr(kept[i].finding, "sesame"));
+    }
+}
+
+/* What systemd lends a service is there while that runs. */
+static void credentials_are_looked_for_while_the_node_runs(void **state)
+{
+    static const char config[] = "[node]\ncluster-key = /run/credentials/nighd.service/key\n";
+
+    (void)state;
+    look_at_config(config, UNKNOWN, false);
+    assert_int_equal(kept_count, 0);
+    look_at_config(config, 0, true);
+    expect(DOCTOR_BAD, "cluster key", "No such file", NULL);
+}
+
+/* Who may not look says so, and does not take it for a trouble of the node's. */
+static void what_may_not_be_looked_at_is_said(void **state)
+{
+    static struct setup setup = {.source = "a test", .state = "/a/b/c", .cluster_key = "/a/b/key"};
+    uid_t before = geteuid();
+    struct doctor doctor = begun();
+
+    (void)state;
+    put("/a/b/key", "x");
+    set_mode("/a", 0);
+    assert_true(before != 0 || seteuid(54321) == 0);
+    doctor_look_at_setup(&doctor, &setup);
+    assert_true(before != 0 || seteuid(before) == 0);
+    set_mode("/a", 0700);
+    expect(DOCTOR_NOTE, "state dir", "not for this user to look at", "as root");
+    expect(DOCTOR_NOTE, "cluster key", "Permission denied", "as root");
+}
+
+static void ports_that_are_not_free_are_said(void **state)
+{
+    static const char config[] = "[node]\njoin = @/etc/nigh/nodes\nmember = 1\nhttp = 7707\n";
+
+    (void)state;
+    put("/etc/nigh/nodes", "10.0.0.1:7470\n10.0.0.2:7471\n");
+    put("/proc/sys/net/ipv4/ip_local_port_range", "32768\t60999\n");
+    put("/proc/net/tcp", "  sl  local_address rem_address   st\n"
+                         "   0: 0100007F:1D2E 00000000:0000 0A 00000000:00000000\n");
+    look_at_config(config, 0, false);
+    expect(DOCTOR_GOOD, "port", "7471", NULL);
+    expect(DOCTOR_GOOD, "http port", "7707", NULL);
+    put("/proc/net/tcp", "  sl  local_address rem_address   st\n"
+                         "   0: 0100007F:1D2F 0200007F:1234 01 00000000:00000000\n"
+                         "   1: 0100007F:1E1B 00000000:0000 0A 00000000:00000000\n");
+    put("/proc/net/tcp6", "  sl  local_address rem_address   st\n"
+                          "   0: 00000000000000000000000000000000:1D2F "
+                          "00000000000000000000000000000000:0000 0A 0:0\n");
+    look_at_config(config, 0, false);
+    expect(DOCTOR_BAD, "port", "port 7471 (" CONFIG ") is taken", "ss -ltnp");
+    expect(DOCTOR_BAD, "http port", "port 7707 (" CONFIG ") is taken", "ss -ltnp");
+    look_at_config(config, 0, true); /* they are its own */
+    expect(DOCTOR_GOOD, "port", "7471", NULL);
+    put("/proc/sys/net/ipv4/ip_local_port_range", "1024\t60999\n");
+    look_at_config("[node]\nmember = 10.0.0.2:7475\n", 0, true);
+    expect(DOCTOR_NOTE, "port", "port 7475", "ip_local_reserved_ports");
+    put("/proc/sys/net/ipv4/ip_local_reserved_ports", "80,7470-7480\n");
+    look_at_config("[node]\nmember = 10.0.0.2:7475\nlisten = *:7475\n", 0, true);
+    expect(DOCTOR_GOOD, "port", "7475", NULL);
+}
+
+/* The words of a process, each ended by a zero. */
+static void put_words(const char *words, size_t bytes)
+{
+    char full[2 * PATH_BYTES];
+    FILE *file;
+
+    put("/proc/77/cmdline", "");
+    (void)snprintf(full, sizeof(full), "%s/proc/77/cmdline", root);
+    file = fopen(full, "we");
+    assert_non_null(file);
+    assert_int_equal(fwrite(words, 1, bytes, file), bytes);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void what_a_node_was_started_with_is_read(void **state)
+{
+    static const char words[] =
+        "/usr/bin/nighd\0--config\0conf\0--state=kept\0--spill\0/b\0--memory";
+    static const char flags[] = "nighd\0--hold\0--spill\0/a\0--check";
+    static const char other[] = "/usr/bin/vi\0--state\0/a";
+    static struct setup setup;
+
+    (void)state;
+    put("/proc/77/cwd/conf", "[node]\nspill = /a\ncluster-key = key\n");
+    put_words(words, sizeof(words));
+    assert_true(setup_read_process(root, 77, &setup));
+    assert_true(setup.is_live);
+    assert_string_equal(setup.spill, "/b"); /* the flag wins */
+    assert_string_equal(setup.state, "/proc/77/cwd/kept");
+    assert_string_equal(setup.cluster_key, "/proc/77/cwd/key");
+    put_words(flags, sizeof(flags));
+    assert_true(setup_read_process(root, 77, &setup));
+    assert_string_equal(setup.spill, "/a"); /* --hold has no value */
+    assert_int_equal(setup.text_count, 1);
+    put_words(other, sizeof(other));
+    assert_false(setup_read_process(root, 77, &setup));
+    assert_false(setup_read_process(root, 78, &setup));
+}
+
+static void put_link(const char *path, const char *to)
+{
+    char full[2 * PATH_BYTES];
+
+    (void)snprintf(full, sizeof(full), "%s%s", root, path);
+    assert_int_equal(symlink(to, full), 0);
+}
+
+/* Of a node that sees other files its own are looked at, with its own mounts, and no ports. */
+static void a_node_in_a_container_is_looked_at_there(void **state)
+{
+    static const char words[] = "nighd\0--config\0/conf\0--log-dir\0/logs\0--http\0"
+                                "80";
+    static struct setup setup;
+    struct doctor doctor = begun();
+
+    (void)state;
+    put("/proc/self/ns/mnt", "");
+    put("/proc/77/ns/mnt", "");
+    put("/proc/self/ns/net", "");
+    put("/proc/77/ns/net", "");
+    put("/conf", "[node]\nstate = /here\n");
+    put("/proc/77/root/conf", "[node]\nstate = /there\ncluster-key = key\n");
+    put("/proc/77/root/there/x", "");
+    put("/proc/77/root/logs/x", "");
+    put("/proc/77/root/work/key", "x");
+    put_link("/proc/77/cwd", "/work");
+    put("/proc/self/mountinfo", "20 1 8:1 / / ro - ext4 /dev/sda1 ro\n");
+    put("/proc/77/mountinfo", "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
+                              "21 20 0:5 / /logs rw,nosuid - tmpfs tmpfs rw\n");
+    put_words(words, sizeof(words));
+    assert_true(setup_read_process(root, 77, &setup));
+    assert_true(setup.is_elsewhere && setup.has_own_net);
+    doctor_look_at_setup(&doctor, &setup);
+    expect(DOCTOR_GOOD, "state dir", "/there", NULL);
+    expect(DOCTOR_NOTE, "log dir", "/logs (process 77) lies in memory", NULL);
+    expect(DOCTOR_BAD, "cluster key", "/proc/77/cwd/key", NULL);
+    expect_none("http port");
+}
+
+/* A link there leads to what is there, and not to what is called so here. */
+static void links_in_a_container_lead_to_its_files(void **state)
+{
+    static const char words[] = "nighd\0--cluster-key\0/run/key\0--state\0kept\0--join\0@/nodes\0"
+                                "--member\0"
+                                "0";
+    static struct setup setup;
+    struct doctor doctor = begun();
+
+    (void)state;
+    put("/proc/self/ns/mnt", "");
+    put("/proc/77/ns/mnt", "");
+    put("/proc/77/root/secret/key", "less than a key");
+    set_mode("/proc/77/root/secret/key", 0600);
+    put("/proc/77/root/run/x", "");
+    put("/proc/77/root/data/state/x", "");
+    put("/proc/77/root/work/x", "");
+    put("/proc/77/root/lists/nodes", "10.0.0.1:7470\n");
+    put_link("/proc/77/root/run/key", "/secret/key");
+    put_link("/proc/77/root/work/kept", "/data/state");
+    put_link("/proc/77/root/nodes", "../lists/nodes"); /* no further up than its root */
+    put_link("/proc/77/cwd", "/work");
+    put_words(words, sizeof(words));
+    assert_true(setup_read_process(root, 77, &setup));
+    doctor_look_at_setup(&doctor, &setup);
+    expect(DOCTOR_BAD, "cluster key", "/run/key (process 77) has 15 bytes", "od -An");
+    expect(DOCTOR_GOOD, "state dir", "/proc/77/cwd/kept", NULL);
+    expect(DOCTOR_GOOD, "port", "7470", NULL);
+}
+
+/* ---- a node --------------------------------------------------------------- */
+
+static void counts_of_troubles_are_said(void **state)
+{
+    static nigh_node_stats stats; /* all that it counts */
+    struct doctor doctor = begun();
+
+    (void)state;
+    doctor_look_at_counts(&doctor, &stats);
+    assert_int_equal(kept_count, 0);
+    stats = (nigh_node_stats){.out_of_memory = 3,
+                              .pinned_bytes = 1 << 20,
+                              .index_full = 1,
+                              .spill_bytes = 100,
+                              .spilled_bytes = 99,
+                              .spill_free_bytes = 1,
+                              .spill_failures = 7,
+                              .checksum_failures = 8,
+                              .expelled = 9,
+                              .announcements_refused = 10,
+                              .claims_refused = 11,
+                              .shares_refused = 12,
+                              .call_memory_refused = 13,
+                              .datagrams_refused = 14,
+                              .suspicions_refuted = 15,
+                              .replicas_missing = 2,
+                              .replicas_wanted = 5,
+                              .view_seats = 8};
+    doctor_look_at_counts(&doctor, &stats);
+    expect(DOCTOR_NOTE, "full", "start: 3 ", "nigh unpin");
+    expect(DOCTOR_NOTE, "index", "an index was full: 1", "--max-objects");
+    expect(DOCTOR_NOTE, "spill", "99 B of 100 B on disk", "--spill-max");
+    expect(DOCTOR_NOTE, "spill files", "start: 7", "disk");
+    expect(DOCTOR_NOTE, "checksums", "start: 8", "tested");
+    expect(DOCTOR_NOTE, "expelled", "start: 9", "log");
+    expect(DOCTOR_NOTE, "homes", "start: 10", "--max-objects");
+    expect(DOCTOR_NOTE, "claims", "start: 11", "nighd --version");
+    expect(DOCTOR_NOTE, "shares", "start: 12", "nigh top");
+    expect(DOCTOR_NOTE, "call memory", "start: 13", "--call-memory");
+    expect(DOCTOR_NOTE, "strangers", "start: 14", "control port");
+    expect(DOCTOR_NOTE, "slow", "start: 15", "--dead-ms");
+    expect(DOCTOR_NOTE, "replicas", "2 of 5 replicas", "start the nodes");
+    expect(DOCTOR_NOTE, "ranks", "8 were given", "--ranks 256");
+    kept_count = 0;
+    stats = (nigh_node_stats){.view_seats = 8, .view_seats_free = 1, .replicas_wanted = 5};
+    doctor_look_at_counts(&doctor, &stats);
+    assert_int_equal(kept_count, 0);
+}
+
+static void members_that_disagree_are_said(void **state)
+{
+    nigh_node_info nodes[3] = {
+        {.rank = 0, .state = NIGH_NODE_IS_UP, .view = NIGH_NODE_IN_VIEW, .is_self = 1},
+        {.rank = 1, .state = NIGH_NODE_IS_UP, .view = NIGH_NODE_IN_VIEW, .address = "10.0.0.2:1"},
+        {.rank = 2, .state = NIGH_NODE_IS_UP, .view = NIGH_NODE_IN_VIEW, .address = "10.0.0.3:1"}};
+    nigh_node_stats stats = {.uptime_us = UINT64_C(3600000000), .nodes_reached = 2};
+    struct doctor doctor = begun();
+
+    (void)state;
+    doctor_look_at_members(&doctor, nodes, 3, &stats);
+    assert_int_equal(kept_count, 0);
+    nodes[1].view = nodes[2].view = NIGH_NODE_OUT_OF_VIEW;
+    nodes[2].life = NIGH_NODE_SUSPECTED;
+    nodes[2].leaving = 1;
+    nodes[0].name_refused = NIGH_EXISTS;
+    stats.nodes_reached = 0;
+    doctor_look_at_members(&doctor, nodes, 3, &stats);
+    expect(DOCTOR_NOTE, "view", "node 1 (10.0.0.2:1), and others,", "nodes that vote");
+    expect(DOCTOR_NOTE, "disagree", "node 2 (10.0.0.3:1) is up here", "UDP");
+    expect(DOCTOR_NOTE, "leaving", "node 2", "--undo");
+    expect(DOCTOR_NOTE, "name", "node 0", "--name");
+    expect(DOCTOR_NOTE, "datagrams", "no other node", "UDP");
+    kept_count = 0;
+    stats.uptime_us = 1000000; /* they may be about to come */
+    nodes[0].name_refused = NIGH_OK;
+    nodes[1].state = nodes[2].state = NIGH_NODE_IS_DEAD; /* that is said otherwise */
+    doctor_look_at_members(&doctor, nodes, 3, &stats);
+    assert_int_equal(kept_count, 0);
+}
+
+/* Each reason has what mends that one. */
+static void refusals_have_remedies(void **state)
+{
+    static const struct {
+        nigh_status refused;
+        const char *remedy;
+    } cases[] = {{NIGH_DENIED, "--cluster-key"},   {NIGH_INVALID, "--join"},
+                 {NIGH_VERSION, "same release"},   {NIGH_UNSUPPORTED, "--fabric"},
+                 {NIGH_NOT_FOUND, "--directory"},  {NIGH_EXISTS, "--member of its own"},
+                 {NIGH_PROTOCOL, "same key, list"}};
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        assert_non_null(strstr(doctor_refusal_remedy(cases[i].refused), cases[i].remedy));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(a_good_machine_has_no_trouble, begin),
+        cmocka_unit_test_setup(memory_that_lacks_is_said, begin),
+        cmocka_unit_test_setup(limits_are_said, begin),
+        cmocka_unit_test_setup(shares_of_processors_are_said, begin),
+        cmocka_unit_test_setup(a_kernel_that_lacks_something_is_said, begin),
+        cmocka_unit_test_setup(directories_that_will_not_do_are_said, begin),
+        cmocka_unit_test_setup(secrets_that_others_may_read_are_said, begin),
+        cmocka_unit_test_setup(credentials_are_looked_for_while_the_node_runs, begin),
+        cmocka_unit_test_setup(what_may_not_be_looked_at_is_said, begin),
+        cmocka_unit_test_setup(ports_that_are_not_free_are_said, begin),
+        cmocka_unit_test_setup(what_a_node_was_started_with_is_read, begin),
+        cmocka_unit_test_setup(a_node_in_a_container_is_looked_at_there, begin),
+        cmocka_unit_test_setup(links_in_a_container_lead_to_its_files, begin),
+        cmocka_unit_test_setup(counts_of_troubles_are_said, begin),
+        cmocka_unit_test_setup(members_that_disagree_are_said, begin),
+        cmocka_unit_test_setup(refusals_have_remedies, begin),
+    };
+
+    return cmocka_run_group_tests_name("cli-doctor", tests, NULL, NULL);
+}
