@@ -4,7 +4,7 @@
 
     sh               commands: run one block behind the other, in one bash a page that ends at the first that fails
     text             behind one of those, what it prints: a line ... stands for any lines, and ... in a line for any words
-    c, python, ...   where the line before says `name`: that file, as it stands
+    c, python, ...   where the paragraph before begins with `name`, or ends with `name`: that file, as it stands
 
 A block of commands behind *Not run here* and a reason is not run. Every page has a machine of its own: a /tmp, a network, and processes,
 none of which it may leave. docs.py --list PAGE... says which blocks are what; docs.py PAGE... runs these pages alone."""
@@ -22,7 +22,7 @@ PAGE_SECONDS = 120
 # What a block may be written in; sh and text have a meaning here.
 LANGUAGES = {"sh", "text", "c", "cpp", "python", "ini", "mermaid", "json", "yaml", "promql"}
 NOT_RUN = re.compile(r"\*Not run here\b[^*]*[:,] *\w[^*]*\*|\*Not run here\*[:,] *\w")
-FILE = re.compile(r"`([\w./-]+)`:$")
+FILE = re.compile(r"^`([\w-]+\.\w+)`[ .]|`([\w-]+\.\w+)`:$")
 SKIPPED = 77
 
 
@@ -42,8 +42,8 @@ class Block:
 
     @property
     def file(self):
-        name = FILE.search(self.before.rstrip())
-        return name and self.language not in ("sh", "text") and name[1]
+        name = FILE.search(self.before.strip()) if self.language not in ("sh", "text") else None
+        return name and (name[1] or name[2])
 
     def kind(self):
         if self.file:
