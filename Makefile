@@ -62,7 +62,7 @@ else
 $(error SANITIZE=$(SANITIZE): there is SANITIZE=address, for test-rdma)
 endif
 
-.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench-objects bench-rpc bench-region bench-region-copies bench-region-many bench-region-moves bench-region-qos bench-space bench-space-verbs bench-space-view bench-apps bench-python bench-collect bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt install clean help
+.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench bench-objects bench-rpc bench-region bench-region-copies bench-region-many bench-region-moves bench-region-qos bench-space bench-space-verbs bench-space-view bench-apps bench-python bench-collect bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt install clean help
 
 all: ## build the programs and libraries in build/release
 	@tools/setup build
@@ -138,6 +138,8 @@ sim: ## SEEDS=n simulated clusters under faults, or SEED=n alone with a trace
 	@tools/configure build/test --buildtype=debugoptimized
 	@$(COMPILE) build/test tests/sim/test-sim
 	@$(if $(SEED),NIGH_SEED=$(SEED),NIGH_SIM_SEEDS=$(SEEDS)) CMOCKA_MESSAGE_OUTPUT=STDOUT build/test/tests/sim/test-sim
+
+bench: bench-objects bench-python ## the figures of README.md of one machine: objects, in C and in Python
 
 bench-objects: ## measure the object service against its peers: build/bench/objects.json
 	@echo "bench-objects: one or two minutes on a quiet machine, beside the build"
