@@ -62,7 +62,7 @@ else
 $(error SANITIZE=$(SANITIZE): there is SANITIZE=address, for test-rdma)
 endif
 
-.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench bench-objects bench-rpc bench-region bench-region-copies bench-region-many bench-region-moves bench-region-qos bench-space bench-space-verbs bench-space-view bench-apps bench-python bench-collect bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt install clean help
+.PHONY: all demo test mutants test-rdma clang asan tsan fuzz soak sim bench bench-objects bench-rpc bench-region bench-region-copies bench-region-many bench-region-moves bench-region-qos bench-space bench-space-verbs bench-space-view bench-apps bench-python bench-collect bench-transfer bench-verbs bench-cluster bench-broadcast lint tidy fmt deb test-packages install clean help
 
 all: ## build the programs and libraries in build/release
 	@tools/setup build
@@ -310,6 +310,16 @@ install: all ## install to DESTDIR/PREFIX (/usr/local)
 	@if [ -z "$(DESTDIR)" ] && [ "$$(id -u)" = 0 ]; then ldconfig; fi
 	@echo "installed below $(DESTDIR)$(PREFIX): nigh, nighd and nighd.service, libnigh and libnigh-node," \
 		"headers, manual pages, share/doc/nigh/nighd.conf.example (V=1 lists all)"
+
+deb: ## build the Debian packages in build/deb, and ask lintian (docs/packages.md)
+	@tools/setup build package
+	@tools/deb build/deb
+
+test-packages: ## install, run, upgrade and remove the packages in a clean root, and under systemd in a virtual machine (as root)
+	@tools/setup build package rdma
+	@tools/deb build/deb
+	@tools/rdma-guest-build
+	@tools/test-packages build/deb
 
 clean: ## remove build/
 	rm -rf build

@@ -117,6 +117,12 @@ guest --numa 2 -c 3 true
 check "NUMA nodes that are not alike: 2" is 2
 check "and why" has errors "multiples"
 
+# A system of its own under systemd is tried with the packages (tools/test-packages).
+guest --root "$folder/none" true
+check "--root of no folder: 2" is 2
+guest --root "$folder" -w "$folder" true
+check "--root with -w: 2" is 2
+
 guest -n many true
 check "options that make no sense: 2" is 2
 guest

@@ -100,6 +100,20 @@ plant man/nigh_do.3.scd "$page"'typedef struct nigh_m {\n    long a;\n    int b;
 expect 1 "nigh_m is not the header's: int a long a" "man: a field of another type" "$tree/tools/check-man"
 plant man/nigh_do.3.scd "$page"'typedef struct nigh_m {\n    int a; /* of A */\n    int b;\n} nigh_m;\n```\n'
 expect 0 "" "man: a struct as the header has it" "$tree/tools/check-man"
+plant src/cli/main.c 'const struct cli_verb cli_verbs[] = {\n    {"put", "NAME", "Puts.",\n     "  -r, --really         do it\\n",\n     cli_put},\n    {NULL, NULL\n'
+expect 1 "man/nigh.1.scd: nothing of put" "man: a verb without a line" "$tree/tools/check-man"
+plant man/nigh.1.scd '*put* _NAME_\n'
+expect 1 "man/nigh.1.scd: nothing of --really" "man: an option that nobody tells of" "$tree/tools/check-man"
+plant man/nigh.1.scd '*put* _NAME_\n\tWith *--really* it does.\n'
+expect 0 "" "man: a verb as the program has it" "$tree/tools/check-man"
+plant src/daemon/options.c '    [OPTION_LANES] = {"lanes", "N", "threads"},\n'
+plant man/nighd.8.scd '*--lane* _N_\n'
+plant man/nighd.conf.5.scd 'The keys: *lane*.\n'
+expect 1 "man/nighd.8.scd: nothing of lanes" "man: an option of nighd without a line" "$tree/tools/check-man"
+plant man/nighd.8.scd '*--lanes* _N_\n'
+expect 1 "man/nighd.conf.5.scd: nothing of lanes" "man: a key without a word" "$tree/tools/check-man"
+plant man/nighd.conf.5.scd 'The keys: *lanes*.\n'
+expect 0 "" "man: an option as the program has it" "$tree/tools/check-man"
 
 plant a.json '{"name":"a","result":"OK","stdout":"1..2\\nok 1 - x\\nok 2 - y # SKIP no\\n"}\n'
 plant b.json '{"name":"b","result":"FAIL","stdout":""}\n'
