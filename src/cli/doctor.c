@@ -14,7 +14,7 @@
 
 #include "base/bytes.h"
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "cli/rdma.h"
 #include "memory/admission.h"
 

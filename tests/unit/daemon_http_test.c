@@ -21,7 +21,19 @@ static void requests_are_read(void **state)
         const char *path;
         bool is_head;
     } cases[] = {
-        {"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 200, "/metrics", false},
+        {"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/metrics", false},
+        {"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 421, NULL, false},
+        {"GET / HTTP/1.1\r\nA: b\r\nhOST:\t127.0.0.9:80 \r\nC: d\r\n\r\n", 200, "/", false},
+        {"GET / HTTP/1.1\nHost: [::1]:7707\n\n", 200, "/", false},
+        {"GET / HTTP/1.1\r\nHost: localhost.x\r\n\r\n", 421, NULL, false},
+        {"GET / HTTP/1.1\r\nHost: 127.0.0.1.x\r\n\r\n", 421, NULL, false},
+        {"GET / HTTP/1.1\r\nHost: localhost:1x\r\n\r\n", 421, NULL, false},
+        {"GET / HTTP/1.1\r\nHost: localhost:\r\n\r\n", 421, NULL, false},
+        {"GET / HTTP/1.1\r\nHost: [::1]x\r\n\r\n", 421, NULL, false},
+        {"GET / HTTP/1.1\r\nHost:\r\n\r\n", 421, NULL, false},
+        {"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400, NULL, false},
+        {"GET / HTTP/1.1\r\nHost: x\r\nHost: localhost\r\n\r\n", 400, NULL, false},
+        {"GET / HTTP/1.1\r\n\r\nHost: x\r\n", 200, "/", false},
         {"GET /metrics HTTP/1.0\n\n", 200, "/metrics", false},
         {"HEAD / HTTP/1.1\r\n\r\n", 200, "/", true},
         {"GET /metrics?a=b HTTP/1.1\r\n\r\n", 200, "/metrics", false},
