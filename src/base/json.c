@@ -3,13 +3,12 @@
 #include "base/json.h"
 
 #include <inttypes.h>
-#include <stddef.h>
 
 #include "base/check.h"
 
-/* Bytes of the UTF-8 sequence at `text`, or 0 when it is not one. */
-static size_t utf8_length(const unsigned char *text)
+size_t json_utf8_length(const char *bytes)
 {
+    const unsigned char *text = (const unsigned char *)bytes;
     size_t length = text[0] < 0x80                      ? 1
                     : text[0] >= 0xc2 && text[0] < 0xe0 ? 2
                     : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
@@ -41,7 +40,7 @@ static void put_text(FILE *file, const char *value)
 
     putc('"', file);
     while (*text != 0) {
-        size_t length = utf8_length(text);
+        size_t length = json_utf8_length((const char *)text);
 
         if (*text == '"' || *text == '\\') {
             fprintf(file, "\\%c", *text);
@@ -135,11 +134,10 @@ void json_string(struct json *json, const char *key, const char *value)
 
 static bool is_utf8(const char *text)
 {
-    const unsigned char *at = (const unsigned char *)text;
     size_t length = 1;
 
-    for (; *at != 0 && length > 0; at += length) {
-        length = utf8_length(at);
+    for (; *text != 0 && length > 0; text += length) {
+        length = json_utf8_length(text);
     }
     return length > 0;
 }

@@ -8,6 +8,7 @@
 #define BASE_JSON_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -34,5 +35,8 @@ void json_i64(struct json *json, const char *key, int64_t value);
 void json_double(struct json *json, const char *key, double value);
 void json_bool(struct json *json, const char *key, bool value);
 void json_null(struct json *json, const char *key);
+
+/* Bytes of the UTF-8 sequence that a text begins with; 0: it is none. */
+size_t json_utf8_length(const char *text);
 
 #endif

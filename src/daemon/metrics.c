@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/json.h"
+
 /* What goes up and down, or is set; everything else only grows. */
 static bool is_gauge(const char *name)
 {
@@ -113,13 +115,22 @@ void metrics_print_stats(FILE *file, const nigh_node_stats *stats)
 #undef PRINT
 }
 
-/* Addresses come from a list that the cluster's owner wrote; they are quoted all the same. */
+/* What names say is anybody's, and one byte that is no UTF-8 has Prometheus refuse all of an
+ * answer: such a byte is told as \\xff. */
 static void print_label(FILE *file, const char *text)
 {
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\')
-            fputc('\\', file);
-        fputc(*text == '\n' ? ' ' : *text, file);
+    while (*text != '\0') {
+        size_t length = json_utf8_length(text);
+
+        if (length == 0)
+            fprintf(file, "\\\\x%02x", (unsigned char)*text);
+        else if (*text == '\n')
+            fputs("\\n", file);
+        else if (*text == '"' || *text == '\\')
+            fprintf(file, "\\%c", *text);
+        else
+            fwrite(text, 1, length, file);
+        text += length == 0 ? 1 : length;
     }
 }
 

@@ -216,18 +216,15 @@ static const char *way_word(uint32_t way)
     }
 }
 
-/* Of what he may not read, who asks sees the size and the way, and nothing by which to know it. */
 static void print_transfer(struct json *json, const struct picture *picture,
-                           const struct asker *asker, const struct session_show_transfer *at)
+                           const struct session_show_transfer *at)
 {
     bool is_now = (at->flags & SESSION_TRANSFER_NOW) != 0;
 
     json_object_open(json, NULL);
-    if (picture_sees_pool(picture, asker, at->pool)) {
-        json_string(json, "pool", picture->pools[at->pool].name);
-        print_id(json, at->id);
-        json_name(json, at->name);
-    }
+    json_string(json, "pool", picture->pools[at->pool].name);
+    print_id(json, at->id);
+    json_name(json, at->name);
     json_string(json, "direction", (at->flags & SESSION_TRANSFER_SERVES) != 0 ? "out" : "in");
     if (at->rank != UINT32_MAX)
         json_u64(json, "rank", at->rank);
@@ -246,19 +243,33 @@ static void print_transfer(struct json *json, const struct picture *picture,
     json_object_close(json);
 }
 
+/* Those that who asks may know of; how many there are besides. */
+static uint64_t print_some(struct json *json, const char *key, const struct picture *picture,
+                           const struct asker *asker, const struct session_show_transfer *some,
+                           uint32_t count)
+{
+    uint64_t hidden = 0;
+
+    json_array_open(json, key);
+    for (uint32_t n = 0; n < count; n++) {
+        if (picture_sees_pool(picture, asker, some[n].pool))
+            print_transfer(json, picture, &some[n]);
+        else
+            hidden++;
+    }
+    json_array_close(json);
+    return hidden;
+}
+
 static void print_transfers(struct json *json, const struct picture *picture,
                             const struct asker *asker)
 {
     json_object_open(json, "transfers");
-    json_array_open(json, "now");
-    for (uint32_t n = 0; n < picture->now_count; n++)
-        print_transfer(json, picture, asker, &picture->now[n]);
-    json_array_close(json);
+    json_u64(json, "now_hidden",
+             print_some(json, "now", picture, asker, picture->now, picture->now_count));
     json_u64(json, "now_left", picture->now_left);
-    json_array_open(json, "past");
-    for (uint32_t n = 0; n < picture->past_count; n++)
-        print_transfer(json, picture, asker, &picture->past[n]);
-    json_array_close(json);
+    json_u64(json, "past_hidden",
+             print_some(json, "past", picture, asker, picture->past, picture->past_count));
     json_object_close(json);
 }
 

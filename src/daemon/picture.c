@@ -23,6 +23,8 @@ bool picture_sees_pool(const struct picture *picture, const struct asker *asker,
     if (pool >= LIMIT_POOLS || !picture->is_pool[pool])
         return false;
     at = &picture->pools[pool];
+    if (at->name[0] == '\0')
+        return false; /* lane 0 has not told of it yet: it is among the sums */
     return asker->sees_all || (asker->is_known && at->uid == asker->uid) ||
            (at->mode & OTHERS_READ) != 0;
 }
@@ -33,7 +35,7 @@ bool picture_sees_region(const struct asker *asker, const nigh_region_info *info
         return true;
     if (!asker->is_known)
         return false;
-    for (uint32_t n = 0; n < info->user_count; n++) {
+    for (uint32_t n = 0; n < info->user_count && n < NIGH_REGION_USERS; n++) {
         if (info->users[n].uid == asker->uid && info->users[n].access != 0)
             return true;
     }
@@ -87,8 +89,8 @@ static void take_pool(void *context, uint32_t lane, const void *record)
     if (pool.pool >= LIMIT_POOLS)
         return;
     if (!picture->is_pool[pool.pool]) {
-        /* One that another lane knows already, and lane 0 did not when it was asked: its rules are
-         * not known, so nobody but who sees all sees it. */
+        /* One that another lane knows already, and lane 0 did not when it was asked, has neither
+         * name nor rules: nobody sees it. */
         picture->is_pool[pool.pool] = true;
         picture->pools[pool.pool] = (struct session_show_pool){.pool = pool.pool, .uid = pool.uid};
     }
