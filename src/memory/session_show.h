@@ -89,7 +89,8 @@ struct session_show_transfer {
     uint64_t done_bytes;
     uint64_t took_us;             /* since it was asked for; 0: that was not timed */
     uint64_t ago_us;              /* it ended so long ago */
-    char name[SESSION_SHOW_NAME]; /* cut to this; "": none, or not known yet */
+    char name[SESSION_SHOW_NAME]; /* one that is longer ends with an ellipsis; "": none, or not
+                                     known yet */
 };
 
 #define SESSION_SHOW_LINKS   8u

@@ -29,17 +29,24 @@ static uint8_t way_of(enum wire_way way)
     }
 }
 
-/* As much of it as there is room for, from where it lies. Who sealed the object wrote it. */
+#define CUT_HERE "\xe2\x80\xa6" /* an ellipsis */
+
+/* As much of it as there is room for, from where it lies: whole characters. Who sealed the object
+ * wrote it. */
 static void copy_name(const struct exchange *exchange, const struct pull *pull,
                       char name[SESSION_SHOW_NAME])
 {
     const struct directory_object *object = &pull->answer.object;
-    uint32_t bytes = min_u32(object->name_size, SESSION_SHOW_NAME - 1);
+    bool is_cut = object->name_size >= SESSION_SHOW_NAME;
+    uint32_t bytes = is_cut ? SESSION_SHOW_NAME - (uint32_t)sizeof(CUT_HERE) : object->name_size;
+    const uint8_t *from =
+        transfer_place(exchange, pull, index_meta_offset(object->data_size) + object->meta_size);
 
-    memcpy(name,
-           transfer_place(exchange, pull, index_meta_offset(object->data_size) + object->meta_size),
-           bytes);
-    name[bytes] = '\0';
+    while (is_cut && bytes > 0 && (from[bytes] & 0xc0) == 0x80) {
+        bytes--;
+    }
+    memcpy(name, from, bytes);
+    memcpy(name + bytes, is_cut ? CUT_HERE : "", is_cut ? sizeof(CUT_HERE) : 1);
 }
 
 void show_note_pulled(struct exchange *exchange, const struct pull *pull)

@@ -90,7 +90,8 @@ static void note_hint(void *context, uint32_t entry)
     store_note_use(hinted->store, hinted->pool, entry);
 }
 
-/* What a session's rings got since; one that is new begins with what they hold. How many. */
+/* What a session's rings got since; one that is new begins with what they hold. How many were
+ * looked at: those of other lanes lie there, too. */
 static uint32_t take_hints(struct store *store, struct store_session *session)
 {
     struct hinted hinted = {.store = store, .pool = session->pool};
@@ -99,9 +100,12 @@ static uint32_t take_hints(struct store *store, struct store_session *session)
     uint32_t took = 0;
 
     for (uint32_t i = 0; i < used; i++) {
-        took +=
-            pin_take_hints(&session->config.chunks[i], &session->hints_shown[i], store->config.lane,
-                           session->pool->writer.entries_used, note_hint, &hinted);
+        uint32_t before = session->hints_shown[i];
+
+        (void)pin_take_hints(&session->config.chunks[i], &session->hints_shown[i],
+                             store->config.lane, session->pool->writer.entries_used, note_hint,
+                             &hinted);
+        took += min_u32(session->hints_shown[i] - before, LIMIT_HINTS_A_CHUNK);
     }
     return took;
 }
