@@ -27,6 +27,9 @@ function time(us) {
 }
 const percent = (part, whole) => whole > 0 ? (100 * part / whole).toFixed(1) + "\u00a0%" : DASH;
 const plural = (n, one, many) => `${number(n)} ${n === 1 ? one : many || one + "s"}`;
+// What is not seen, or turns round what stands beside it, is written out.
+const plain = name => name.replace(/[\u0000-\u001f\u007f-\u009f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+  c => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 const rank_word = rank => rank === undefined ? DASH : `node ${rank}`;
 
 // ---- elements
@@ -102,7 +105,7 @@ const each_second = n => n === undefined ? DASH : n < 10 && n > 0 ? n.toFixed(1)
 // ---- panels
 function show_head(now) {
   const self = now.nodes.find(node => node.self) || {}, stats = now.stats;
-  const known_as = self.name || (now.nodes.length > 1 ? `node ${self.rank}` : "one node");
+  const known_as = (self.name && plain(self.name)) || (now.nodes.length > 1 ? `node ${self.rank}` : "one node");
   set_text($("who"), self.address ? `${known_as}, ${self.address}` : known_as);
   document.title = `nigh: ${known_as}`;
   set_text($("about"), `version ${now.node.version}; up ${time(stats.uptime_us)}; ${plural(stats.lanes, "lane")}; ` +
@@ -151,7 +154,7 @@ function show_nodes(now) {
   table($("nodes").querySelector(".table"), [["Name", "name"], ["Rank"], ["Address"], ["State"], ["Heard of"], ["View"], ["Incarnation", "num"]],
     now.nodes.map(node => {
       const [glyph, kind] = GLYPHS[node.state] || ["?", "soft"];
-      return [(node.name || `node ${node.rank}`) + (node.self ? " (this one)" : ""), String(node.rank), node.address || "alone",
+      return [(plain(node.name) || `node ${node.rank}`) + (node.self ? " (this one)" : ""), String(node.rank), node.address || "alone",
         {text: `${glyph} ${node.state}` + (node.refused ? `: ${node.refused}` : ""), class: kind, value: node.state}, node.life,
         (node.view === "none" ? DASH : node.view) + (node.votes ? ", votes" : ""), number(node.incarnation)];
     }), "");
@@ -167,7 +170,7 @@ function show_memory(now) {
     ["free", Math.max(0, s.memory_bytes - s.used_bytes), 0]];
   const bar = $("memory-bar"), legend = $("memory-legend");
   if (!bar.firstChild) {
-    bar.append(draw("svg", {viewBox: "0 0 1000 26", preserveAspectRatio: "none", role: "img", height: 26}, PATTERNS(), draw("rect", {class: "track", width: 1000, height: 26}),
+    bar.append(draw("svg", {role: "img", height: 26}, PATTERNS(), draw("rect", {class: "track", width: "100%", height: 26}),
       ...parts.map(part => draw("rect", {class: `fill-${part[2]}`, height: 26}))));
     legend.append(...parts.map(part => make("li", {}, draw("svg", {viewBox: "0 0 12 12", class: "swatch", "aria-hidden": "true"},
       draw("rect", {class: `fill-${part[2]}`, width: 12, height: 12})), make("span", {}))));
@@ -175,11 +178,11 @@ function show_memory(now) {
   bar.firstChild.setAttribute("aria-label", parts.map(part => `${part[0]} ${bytes(part[1])}`).join(", "));
   let x = 0;
   parts.forEach((part, n) => {
-    const width = s.memory_bytes > 0 ? 1000 * part[1] / s.memory_bytes : 0, rect = bar.firstChild.children[n + 2];
-    rect.setAttribute("x", x.toFixed(1)); rect.setAttribute("width", width.toFixed(1)); x += width;
+    const width = s.memory_bytes > 0 ? 100 * part[1] / s.memory_bytes : 0, rect = bar.firstChild.children[n + 2];
+    rect.setAttribute("x", x.toFixed(2) + "%"); rect.setAttribute("width", width.toFixed(2) + "%"); x += width;
     set_text(legend.children[n].lastChild, `${part[0]} ${bytes(part[1])}`);
   });
-  meters([["Pinned, or kept as replicas", s.pinned_bytes, s.memory_bytes], ["On disk", s.spilled_bytes, s.spill_bytes],
+  meters([["Pinned", s.pinned_bytes, s.memory_bytes], ["On disk", s.spilled_bytes, s.spill_bytes],
     ["Regions", s.region_memory_bytes, s.region_memory_limit_bytes], ["Spaces", s.space_memory_bytes, s.space_memory_limit_bytes],
     ["Calls", s.call_memory_bytes, s.call_memory_limit_bytes]]);
   show_pools(now);
@@ -188,12 +191,11 @@ function meters(list) {
   const place = $("memory-meters");
   list.forEach(([label, part, whole], n) => {
     if (!place.children[n]) place.append(make("div", {class: "meter"}, make("p", {}, make("span", {}), make("span", {class: "soft"})),
-      draw("svg", {viewBox: "0 0 100 6", preserveAspectRatio: "none", height: 6, "aria-hidden": "true"},
-        draw("rect", {class: "track", width: 100, height: 6}), draw("rect", {class: "bar", height: 6}))));
+      draw("svg", {height: 6, "aria-hidden": "true"}, draw("rect", {class: "track", width: "100%", height: 6, rx: 2}), draw("rect", {class: "bar", height: 6, rx: 2}))));
     const at = place.children[n];
     set_text(at.firstChild.firstChild, label);
     set_text(at.firstChild.lastChild, whole > 0 ? `${bytes(part)} of ${bytes(whole)}` : part > 0 ? bytes(part) : "none");
-    at.lastChild.lastChild.setAttribute("width", whole > 0 ? Math.min(100, 100 * part / whole).toFixed(1) : 0);
+    at.lastChild.lastChild.setAttribute("width", (whole > 0 ? Math.min(100, 100 * part / whole).toFixed(1) : 0) + "%");
   });
 }
 function show_pools(now) {
@@ -207,10 +209,10 @@ function show_pools(now) {
   const quotas = now.pools.filter(pool => pool.quota_bytes).map(pool => `${pool.name} may have ${bytes(pool.quota_bytes)}`);
   set_text($("pools-note"), quotas.join("; "));
 }
-const object_name = at => at.name ? {text: at.name, title: at.id} : at.id ? {text: at.id.slice(0, 12) + "…", title: at.id} : {text: "not yours to read", class: "soft"};
+const object_name = at => ({text: at.name ? plain(at.name) : at.id.slice(0, 12) + "…", title: at.id});
 function held_by(object) {
   if (object.holder_count === 0) return {text: "nobody now", class: "soft"};
-  const named = object.holders.map(holder => `${holder.name || "?"} (${holder.pid})` + (holder.views > 1 ? ` ×${holder.views}` : ""));
+  const named = object.holders.map(holder => `${plain(holder.name) || "?"} (${holder.pid})` + (holder.views > 1 ? ` ×${holder.views}` : ""));
   if (object.holder_count > named.length) named.push(`${number(object.holder_count - named.length)} more`);
   return named.join(", ");
 }
@@ -233,13 +235,19 @@ function show_transfers(now) {
     ["Served to others", speed(rate(now, "served_bytes")), `${number(s.loans)} lent now`, s.served_bytes]]);
   const whom = at => (at.direction === "out" ? "to " : "from ") + rank_word(at.rank);
   const done = at => at.bytes === undefined ? DASH : at.done_bytes === undefined ? bytes(at.bytes) : `${bytes(at.done_bytes)} of ${bytes(at.bytes)}`;
+  const t = now.transfers, more = Math.max(0, t.now.length - ROWS);
   table($("now"), [["Object", "name"], ["Node", "plain"], ["Path", "plain"], ["Done", "num"], ["Rate", "num"], ["For", "num"]],
-    now.transfers.now.map(at => [object_name(at), whom(at), WAYS[at.way], done(at), speed(at.bytes_per_second), time(at.took_us)]),
-    now.transfers.now_left > 0 ? `${number(now.transfers.now_left)} wait for memory, or to know where their object is.` : "None at this moment.");
+    t.now.slice(0, ROWS).map(at => [object_name(at), whom(at), WAYS[at.way], done(at), speed(at.bytes_per_second), time(at.took_us)]),
+    t.now_left + t.now_hidden > 0 ? "None that is shown." : "None at this moment.");
+  set_text($("now-note"), [more > 0 ? `${number(more)} more.` : "", t.now_left > 0 ? `${number(t.now_left)} more, or waiting for memory, or to know where their object is.` : "",
+    t.now_hidden > 0 ? `${number(t.now_hidden)} of other users not shown.` : ""].filter(Boolean).join(" "));
   table($("past"), [["Object", "name"], ["Node", "plain"], ["Path", "plain"], ["Size", "num"], ["Rate", "num"], ["Took", "num"], ["Ago", "num"]],
-    now.transfers.past.slice(0, ROWS).map(at => [object_name(at), whom(at), WAYS[at.way], bytes(at.bytes), speed(at.bytes_per_second), time(at.took_us), time(at.ago_us)]),
-    "No object came from another node yet.");
+    t.past.slice(0, ROWS).map(at => [object_name(at), whom(at), WAYS[at.way], bytes(at.bytes), speed(at.bytes_per_second), time(at.took_us), time(at.ago_us)]),
+    t.past_hidden > 0 ? "None that is shown." : "No object came from another node yet.");
+  set_text($("past-note"), t.past_hidden > 0 ? `${number(t.past_hidden)} of other users not shown.` : "");
 }
+// A picture is drawn as wide as its place is: its words are as large as others.
+const width_of = place => Math.max(260, Math.round(place.clientWidth) || 520);
 // Both scales are logarithms.
 function show_links(now) {
   const select = $("link"), names = now.links.map(link => `node ${link.rank}, rail ${link.rail}`);
@@ -249,6 +257,7 @@ function show_links(now) {
   }
   select.disabled = names.length === 0;
   const link = now.links[Math.max(0, select.selectedIndex)];
+  $("link").parentElement.hidden = $("curve-key").hidden = !link;
   if (!link) {
     $("curve").replaceChildren(); $("curve").dataset.drawn = "";
     set_text($("curve-note"), "No link to another node is up.");
@@ -260,12 +269,13 @@ function show_links(now) {
   draw_curve(link);
 }
 function draw_curve(link) {
-  const drawn = JSON.stringify(link);
+  const W = width_of($("curve")), drawn = JSON.stringify([W, link]);
   if ($("curve").dataset.drawn === drawn) return;
   $("curve").dataset.drawn = drawn;
-  const points = [...link.sent, ...link.read], W = 520, H = 240, L = 56, R = 12, T = 18, B = 34;
+  const points = [...link.sent, ...link.read], H = 240, L = 56, R = 16, T = 24, B = 34;
   if (points.length === 0) { $("curve").replaceChildren(make("p", {class: "empty"}, "No size was measured often enough yet.")); return; }
-  const x0 = 12, x1 = Math.max(21, Math.ceil(Math.log2(Math.max(...points.map(p => p.bytes))))), times = points.map(p => Math.max(1, p.took_us));
+  const x0 = 12, widest = Math.max(...points.map(p => p.bytes), link.crossover === "known" ? link.crossover_bytes : 0);
+  const x1 = Math.max(21, Math.ceil(Math.log2(widest))), times = points.map(p => Math.max(1, p.took_us));
   const y0 = Math.floor(Math.log10(Math.min(...times))), y1 = Math.max(y0 + 1, Math.ceil(Math.log10(Math.max(...times) * 1.01)));
   const x = size => L + (W - L - R) * (Math.max(x0, Math.log2(Math.max(1, size))) - x0) / (x1 - x0);
   const y = us => H - B - (H - T - B) * (Math.log10(Math.max(1, us)) - y0) / (y1 - y0);
@@ -273,8 +283,8 @@ function draw_curve(link) {
   for (let n = x0; n <= x1; n += 3) all.push(draw("path", {class: "grid", d: `M${x(2 ** n)} ${T}V${H - B}`}), draw("text", {x: x(2 ** n), y: H - B + 17, "text-anchor": "middle"}, bytes(2 ** n)));
   for (let n = y0; n <= y1; n++) all.push(draw("path", {class: "grid", d: `M${L} ${y(10 ** n)}H${W - R}`}), draw("text", {x: L - 8, y: y(10 ** n) + 4, "text-anchor": "end"}, time(10 ** n)));
   if (link.crossover === "known") {
-    const at = x(link.crossover_bytes), right = at < (W + L) / 2;
-    all.push(draw("path", {class: "cross", d: `M${at} ${T - 4}V${H - B}`}), draw("text", {class: "strong", x: at + (right ? 5 : -5), y: T + 6, "text-anchor": right ? "start" : "end"}, bytes(link.crossover_bytes)));
+    const at = Math.min(W - R, x(link.crossover_bytes));
+    all.push(draw("path", {class: "cross", d: `M${at} ${T - 4}V${H - B}`}), draw("text", {class: "strong", x: Math.min(W - 28, Math.max(28, at)), y: T - 8, "text-anchor": "middle"}, bytes(link.crossover_bytes)));
   }
   for (const path of ["sent", "read"]) {
     const list = link[path];
@@ -299,20 +309,21 @@ function quantile(buckets, count, q) {
 function draw_times(caption, figure, of) {
   const count = of.buckets.reduce((a, b) => a + b, 0);
   const words = count === 0 ? "none was answered yet" : `${number(count)}; half ${quantile(of.buckets, count, .5)}, 99 % ${quantile(of.buckets, count, .99)}, mean ${time(of.sum_us / count)}`;
-  if (figure.dataset.value === String(count) && figure.children.length > 0) return;
-  figure.dataset.value = count;
+  const W = width_of(figure), drawn = `${count} ${W}`;
+  if (figure.dataset.drawn === drawn) return;
+  figure.dataset.drawn = drawn;
   const head = make("figcaption", {}, make("b", {}, caption + ": "), words);
   if (count === 0) { figure.replaceChildren(head); return; }
   let first = of.buckets.findIndex(n => n > 0), last = of.buckets.findLastIndex(n => n > 0);
   while (last - first < 7) { if (last < 25) last++; if (last - first < 7 && first > 0) first--; }
-  const W = 520, H = 92, B = 20, T = 14, most = Math.max(...of.buckets), step = W / (last - first + 1), all = [];
+  const H = 92, B = 20, T = 14, most = Math.max(...of.buckets), step = W / (last - first + 1), all = [];
   for (let n = first; n <= last; n++) {
     const height = of.buckets[n] > 0 ? Math.max(2, (H - B - T) * of.buckets[n] / most) : 0, left = (n - first) * step;
     const bar = draw("rect", {class: "bar", x: left + 1, y: H - B - height, width: step - 2, height});
     bar.append(draw("title", {}, `${n < 25 ? "up to " : ""}${bound(n)}: ${number(of.buckets[n])}`));
     all.push(bar);
     if (of.buckets[n] === most) all.push(draw("text", {x: Math.min(W - 14, Math.max(14, left + step / 2)), y: H - B - height - 4, "text-anchor": "middle"}, number(most)));
-    if ((last - n) % Math.ceil((last - first + 1) / 8) === 0) all.push(draw("text", {x: left + step - 1, y: H - 5, "text-anchor": "end"}, bound(n)));
+    if ((last - n) % Math.ceil(62 / step) === 0) all.push(draw("text", {x: Math.max(30, left + step - 1), y: H - 5, "text-anchor": "end"}, bound(n)));
   }
   all.push(draw("path", {class: "grid", d: `M0 ${H - B}H${W}`}));
   figure.replaceChildren(head, svg(W, H, `${caption}: ${words}`, ...all));
@@ -336,7 +347,7 @@ function show_regions(now) {
     where.delete(-1);
     const words = [...where].sort((a, b) => a[0] - b[0]).map(([rank, count]) => `node ${rank}` + (where.size > 1 || lost ? ` (${count})` : ""));
     if (lost) words.push(`✕ ${plural(lost, "chunk")} lost`);
-    return [region.name, {text: bytes(region.size), value: region.size}, number(region.chunks.length), {text: words.join(", ") || DASH, class: lost ? "bad" : ""}, String(region.home)];
+    return [plain(region.name), {text: bytes(region.size), value: region.size}, number(region.chunks.length), {text: words.join(", ") || DASH, class: lost ? "bad" : ""}, String(region.home)];
   }), "There is none.");
   set_text($("regions-note"), [`All nodes were asked ${now.regions_age_us < 1e6 ? "just now" : time(now.regions_age_us) + " ago"}.`,
     now.regions_in_part ? "The list is in part: a node did not tell of its regions." : "", now.regions_more ? "There are more." : "",
@@ -347,7 +358,7 @@ function show_spaces(now) {
   if (!now.spaces) { table(place, [], [], `Not known: ${now.spaces_why}.`); set_text($("spaces-note"), ""); return; }
   table(place, [["Space", "name"], ["Hits", "num"], ["Reads", "num"], ["Writes", "num"], ["In use here", "num"], ["Nodes"]], now.spaces.map(space => {
     const here = space.here;
-    return [{text: space.name + (space.durability !== "none" ? ` (${space.durability})` : "")}, here ? {text: percent(here.hits, here.reads), share: here.reads > 0 ? here.hits / here.reads : 0} : {text: DASH, share: 0},
+    return [{text: plain(space.name) + (space.durability !== "none" ? ` (${space.durability})` : "")}, here ? {text: percent(here.hits, here.reads), share: here.reads > 0 ? here.hits / here.reads : 0} : {text: DASH, share: 0},
       here ? {text: number(here.reads), value: here.reads} : DASH, here ? number(here.writes) : DASH, `${bytes(space.used_size)} of ${bytes(space.home_size)}`, space.nodes.join(", ")];
   }), "There is none.");
   set_text($("spaces-note"), [now.spaces.length > 0 ? "Reads and hits are of this node's clients, which count them themselves, since the start." : "",
@@ -384,9 +395,10 @@ async function ask() {
 }
 // Who does not look asks nothing.
 async function go_on() {
-  try { if (!document.hidden) await ask(); } catch (error) { console.error(error); }
+  try { if (!document.hidden) await ask(); } catch (error) { console.error(error); say("old", "✕", "this page cannot show what the node says"); }
   setTimeout(go_on, EVERY_MS);
 }
+addEventListener("resize", () => { if (before) { show_links(before); show_calls(before); } });
 $("link").addEventListener("change", event => { chosen = event.target.value; if (before) show_links(before); });
 go_on();
 })();
