@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "nigh/nigh.h"
@@ -96,12 +97,27 @@ static void call(struct load *load, uint64_t number)
         load->calls++;
 }
 
-/* Until standard input ends. */
+static int64_t now_us(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* Until standard input ends. What a turn takes is no part of the pause to the next: it is as many
+ * a second as was asked for, while the machine keeps up. */
 static void run(struct load *load, uint64_t per_second)
 {
     struct pollfd end = {.fd = STDIN_FILENO, .events = POLLIN};
+    int64_t due_us = now_us();
 
-    for (uint64_t number = 0; poll(&end, 1, (int)(1000 / per_second)) == 0; number++) {
+    for (uint64_t number = 0;; number++) {
+        int64_t left_us = due_us - now_us();
+
+        if (poll(&end, 1, left_us > 0 ? (int)(left_us / 1000) : 0) != 0)
+            return;
+        due_us = (left_us < -1000000 ? now_us() : due_us) + 1000000 / (int64_t)per_second;
         put(load, "load", number);
         read_hot(load);
         if (number % 4 == 3)
