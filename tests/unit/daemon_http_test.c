@@ -195,8 +195,8 @@ static struct session_show_transfer moved(uint32_t pool, const char *name, uint8
     return transfer;
 }
 
-/* A pool of one user, one that everybody may read, and one that lane 0 has not told of; objects and
- * transfers of each. */
+/* A pool of one user, one that everybody may read, one that lane 0 has not told of, and one of
+ * another user; objects and transfers of them. */
 static void paint(void)
 {
     memset(&picture, 0, sizeof(picture));
@@ -204,16 +204,19 @@ static void paint(void)
     add_pool(2, "own", OWNER, 0600);
     add_pool(3, "common", 9, 0644);
     add_pool(4, "", OWNER, 0);
-    for (uint32_t n = 0; n < 3; n++) {
+    add_pool(5, "nines", 9, 0640);
+    for (uint32_t n = 0; n < 4; n++) {
         picture.objects[n].pool = 2 + n;
         (void)snprintf(picture.objects[n].name, sizeof(picture.objects[n].name), "hot-%u", 2 + n);
     }
-    picture.object_count = 3;
+    picture.object_count = 4;
     picture.now[0] = moved(2, "comes-2", SESSION_TRANSFER_NOW);
     picture.now[1] = moved(3, "comes-3", SESSION_TRANSFER_NOW);
     picture.past[0] = moved(2, "came-2", 0);
     picture.past[1] = moved(4, "came-4", 0);
-    picture.now_count = picture.past_count = 2;
+    picture.past[2] = moved(5, "came-5", 0);
+    picture.now_count = 2;
+    picture.past_count = 3;
     picture.space_count = 2;
     picture.spaces[0].is_counted = picture.spaces[1].is_counted = true;
     picture.spaces[0].info = (nigh_space_info){.uid = OWNER, .name = "a\nb\xff\"\\"};
@@ -256,17 +259,18 @@ static void strangers_see_sums(void **state)
 {
     (void)state;
     paint();
-    has(print_picture, "\"pools_hidden\":{\"count\":2,\"bytes\":2000,");
-    has(print_picture, "\"hottest_hidden\":2");
+    has(print_picture, "\"pools_hidden\":{\"count\":3,\"bytes\":3000,");
+    has(print_picture, "\"hottest_hidden\":3");
     has(print_picture, "\"comes-3\"");
     has(print_picture, "\"now_hidden\":1");
-    has(print_picture, "\"past\":[],\"past_hidden\":2");
+    has(print_picture, "\"past\":[],\"past_hidden\":3");
     has(print_picture, "\"spaces\":[],\"spaces_hidden\":2");
     has_not(print_picture, "-2\"");
     has_not(print_picture, "-4\"");
+    has_not(print_picture, "-5\"");
     has_not(print_picture, "\"own\"");
     has(print_numbers, "nigh_pool_bytes{pool=\"common\"} 1000\n");
-    has(print_numbers, "nigh_pool_bytes{pool=\"\"} 2000\n");
+    has(print_numbers, "nigh_pool_bytes{pool=\"\"} 3000\n");
     has_not(print_numbers, "\"own\"");
     has_not(print_numbers, "space=");
     /* Nobody is uid 0 because the kernel did not say who he is. */
@@ -281,15 +285,18 @@ static void users_see_their_own(void **state)
     paint();
     asker = (struct asker){.is_known = true, .uid = OWNER};
     has(print_picture, "\"hot-2\"");
-    has(print_picture, "\"hottest_hidden\":1");
+    has(print_picture, "\"hottest_hidden\":2");
     has(print_picture, "\"comes-2\"");
     has(print_picture, "\"now_hidden\":0");
     has(print_picture, "\"came-2\"");
-    has(print_picture, "\"past_hidden\":1");
+    has_not(print_picture, "-5\"");
+    has_not(print_numbers, "nines");
+    has(print_picture, "\"past_hidden\":2");
     has(print_picture, "\"spaces_hidden\":1");
     has_not(print_picture, "of-nine");
     asker.sees_all = true;
     has(print_picture, "of-nine");
+    has(print_picture, "\"hot-5\"");
     has(print_picture, "\"spaces_hidden\":0");
     /* One that has no name yet is nobody's, and no series twice. */
     has(print_picture, "\"pools_hidden\":{\"count\":1,");
