@@ -233,6 +233,7 @@ def compare_under_load(loaded):
         before, said, after = member.numbers(), page(port), member.numbers()
         grows(before, said["stats"], after)
         assert sum(sum(said["calls"][kind]["buckets"]) for kind in ("here", "there")) <= after["calls_begun"]
+        assert sum(len(request(port, path)[2]) for path in ("/", "/page.css", "/page.js", "/page.json")) < WEIGHT
 
 
 def same_nodes(said, verb):
@@ -310,6 +311,14 @@ def transfers_are_told(loaded):
                 assert abs(at["bytes_per_second"] - at["bytes"] * 1e6 / at["took_us"]) <= 1, at
 
 
+def long_names_are_cut(loaded):
+    """Between two characters, and it is to be seen."""
+    name = "x" + "é" * 40
+    loaded.members[1].good("put", name, "/dev/null")
+    loaded.members[0].good("get", name)
+    wait_for(lambda: page(loaded.ports[0])["transfers"]["past"][0]["name"] == "x" + "é" * 21 + "…")
+
+
 def test_numbers_are_those_of_the_verbs():
     with Loaded() as loaded:
         hot_is_hot(loaded)
@@ -318,6 +327,7 @@ def test_numbers_are_those_of_the_verbs():
         transfers_are_told(loaded)
         did = loaded.rest()
         compare_at_rest(loaded, did)
+        long_names_are_cut(loaded)
 
 
 # ---- in a browser
