@@ -486,8 +486,8 @@ typedef struct nigh_region_entry {
  * NIGH_PEER_LOST: the entries, *count and *more are written, and the list is in part: of members
  * that are dead, or have not told in time, those regions lack whose home they are (until other
  * members are that). NIGH_TIMEOUT: nobody has told; NIGH_NO_QUORUM; NIGH_OVERLOADED: too many lists
- * are under way; NIGH_DENIED: the client was opened read-only; NIGH_INVALID; NIGH_UNSUPPORTED: an
- * older node, or one of a cluster that keeps no state.
+ * are under way; NIGH_DENIED: the client was opened read-only, and the node is an older one;
+ * NIGH_INVALID; NIGH_UNSUPPORTED: an older node, or one of a cluster that keeps no state.
  */
 NIGH_API nigh_status nigh_region_list(nigh_client *client, const char *after,
                                       nigh_region_entry *entries, size_t capacity,

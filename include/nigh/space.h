@@ -40,8 +40,8 @@
  *   any call          NIGH_INVALID: NULL where something has to be, a struct_size that is not set;
  *                     NIGH_FORKED: a child of fork; NIGH_EXPELLED: the node ended the session;
  *                     NIGH_NODE_LOST; NIGH_CLOSED; NIGH_NO_RESOURCES
- *   by a name; lists  NIGH_DENIED: the client was opened read-only; NIGH_UNSUPPORTED: the node
- *                     serves no spaces; NIGH_TIMEOUT
+ *   by a name; lists  NIGH_DENIED: the client was opened read-only, and this does more than look;
+ *                     NIGH_UNSUPPORTED: the node serves no spaces; NIGH_TIMEOUT
  *   by a handle       NIGH_DENIED: it was not opened for that; NIGH_LIMIT: too many threads;
  *                     NIGH_TIMEOUT
  *   by a handle, where the node is asked, and what a flush tells of writes and unlocks

@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "base/json.h"
 
 struct cli_action {
     const char *name;

@@ -12,7 +12,7 @@
 #include "base/bytes.h"
 #include "cli/bench.h"
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "base/json.h"
 
 enum {
     SIZES = 4,

@@ -16,7 +16,7 @@
 
 #include "base/bytes.h"
 #include "cli/bench.h"
-#include "cli/json.h"
+#include "base/json.h"
 
 enum {
     OPS = 2000,

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 #include "cli/bench.h"
-#include "cli/json.h"
+#include "base/json.h"
 
 enum {
     CALLS = 20000,

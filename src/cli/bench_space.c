@@ -13,7 +13,7 @@
 #include <time.h>
 
 #include "cli/bench.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "nigh/space.h"
 
 enum {

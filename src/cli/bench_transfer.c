@@ -13,7 +13,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "cli/bench.h"
-#include "cli/json.h"
+#include "base/json.h"
 
 struct offer {
     uint64_t size_bytes;

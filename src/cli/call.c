@@ -10,7 +10,7 @@
 #include "base/limits.h"
 #include "cli/call.h"
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "base/json.h"
 
 enum {
     CALL_TIMEOUT_US = 5000000,

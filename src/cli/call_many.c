@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "cli/call.h"
-#include "cli/json.h"
+#include "base/json.h"
 
 /* Calls back for each reply, by rank. */
 static void each_reply(const nigh_multicast_spec *spec,

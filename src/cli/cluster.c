@@ -19,7 +19,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/fd.h"
-#include "cli/json.h"
+#include "base/json.h"
 
 #define START_US UINT64_C(60000000) /* without --timeout */
 #define STOP_US  UINT64_C(10000000) /* each node */

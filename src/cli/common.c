@@ -9,7 +9,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "base/json.h"
 
 #define OPEN_TIMEOUT_MIN_US UINT64_C(1000000) /* a busy node may take so long to say hello */
 #define OPEN_TIMEOUT_MAX_US UINT64_C(5000000)

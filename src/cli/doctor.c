@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/json.h"
 #include "cli/cli.h"
 #include "cli/doctor.h"
-#include "cli/json.h"
 #include "cli/rdma.h"
 
 #define CONFIG "/etc/nigh/nighd.conf"

@@ -5,7 +5,7 @@
 #define CLI_EACH_H
 
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "base/json.h"
 
 /* Acts on one name; returns an exit code, having said what failed, and added its element where
  * there is one also then. `json` is an open array when cli->json is set. */

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "base/json.h"
 
 #define FORGET_US   UINT64_C(60000000) /* without --timeout */
 #define FORGET_LOOK UINT64_C(20000000) /* ns between looks */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* nigh get: finds the object, and has its bytes written from where they lie (output.c). */
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "cli/output.h"
 
 enum {

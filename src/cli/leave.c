@@ -8,7 +8,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "base/json.h"
 
 #define LEAVE_US    UINT64_C(60000000) /* without --timeout */
 #define LEAVE_LOOK  UINT64_C(50000000) /* ns between looks */

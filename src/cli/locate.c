@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "base/json.h"
 
 enum {
     LOCATE_PLACES = 256 /* as many as a cluster has nodes */

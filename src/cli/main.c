@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "cli/region_help.h"
 #include "cli/space_help.h"
 

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/limits.h"
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "base/json.h"
 
 static nigh_node_info nodes[LIMIT_NODES];
 static size_t node_count;

@@ -14,7 +14,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "base/json.h"
 
 enum {
     READ_BYTES = 4 << 20,

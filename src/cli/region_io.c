@@ -11,7 +11,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "cli/region.h"
 
 enum {

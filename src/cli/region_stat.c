@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "cli/region.h"
 
 const char *cli_region_format_rights(uint32_t access, char text[REGION_RIGHTS_TEXT])

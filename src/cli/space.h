@@ -4,7 +4,7 @@
 #define CLI_SPACE_H
 
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "base/json.h"
 
 /* Options of its own: the last is the highest. */
 enum {

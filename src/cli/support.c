@@ -29,7 +29,7 @@
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/doctor.h"
-#include "cli/json.h"
+#include "base/json.h"
 #include "cli/redact.h"
 
 enum {

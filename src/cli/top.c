@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "base/json.h"
 
 enum {
     HOLDERS_SHOWN = 12

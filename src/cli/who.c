@@ -6,7 +6,7 @@
 
 #include "base/bytes.h"
 #include "cli/cli.h"
-#include "cli/json.h"
+#include "base/json.h"
 
 enum {
     HOLDERS_MAX = 1024,

@@ -33,6 +33,11 @@ void calls_own_places(nigh_client *client)
     }
 }
 
+bool calls_may_look(const nigh_client *client)
+{
+    return client->may_write || client->lane[0].calls.own != NULL;
+}
+
 void calls_reset(nigh_client *client, uint32_t lane)
 {
     struct client_calls *calls = &client->lane[lane].calls;

@@ -12,6 +12,9 @@ typedef void place_fill(struct client_op *op, struct session_sqe *sqe);
 
 /* The node gives each session places of its own. At open. */
 void calls_own_places(nigh_client *client);
+/* Whether who was opened read-only may ask what only looks: it has places of its own to write to.
+ */
+bool calls_may_look(const nigh_client *client);
 /* Whether a lease beside the own ones is not used; and gives it back. Locked. */
 bool calls_may_rest(const nigh_client *client, uint32_t lane);
 void calls_rest(nigh_client *client, uint32_t lane);

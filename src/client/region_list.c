@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/error.h"
+#include "client/places.h"
 #include "client/region.h"
 
 /* The least that a caller knows of one. */
@@ -123,7 +124,7 @@ static nigh_status check(nigh_client *client, const char *after, const nigh_regi
                          "nigh_region_list: `after` is longer than a region's name, %d bytes",
                          LIMIT_REGION_NAME_BYTES);
     }
-    if (!client->may_write) {
+    if (!calls_may_look(client)) {
         return error_set(client, NIGH_DENIED,
                          "nigh_region_list: this client was opened read-only, and what is asked "
                          "lies in memory that it writes");

@@ -208,14 +208,14 @@ uint32_t space_name_bytes(const char *name)
     return length > LIMIT_SPACE_NAME_BYTES ? 0 : (uint32_t)length;
 }
 
-nigh_status space_check_asks(nigh_client *client, const char *call)
+static nigh_status check_asks(nigh_client *client, bool may, const char *call)
 {
     nigh_status status = client_check(client);
 
     if (status != NIGH_OK) {
         return error_note(client, status);
     }
-    if (!client->may_write) {
+    if (!may) {
         return error_set(client, NIGH_DENIED,
                          "%s: this client was opened read-only, and what is asked lies in memory "
                          "that it writes",
@@ -224,10 +224,16 @@ nigh_status space_check_asks(nigh_client *client, const char *call)
     return NIGH_OK;
 }
 
-nigh_status space_check_name(nigh_client *client, const char *name, const void *out,
+nigh_status space_check_looks(nigh_client *client, const char *call)
+{
+    return check_asks(client, calls_may_look(client), call);
+}
+
+nigh_status space_check_name(nigh_client *client, const char *name, const void *out, bool looks,
                              const char *call)
 {
-    nigh_status status = space_check_asks(client, call);
+    nigh_status status =
+        check_asks(client, looks ? calls_may_look(client) : client->may_write, call);
 
     if (status != NIGH_OK) {
         return status;
@@ -444,7 +450,7 @@ static nigh_status explain_unsupported(nigh_client *client, const char *name)
 nigh_status nigh_space_open(nigh_client *client, const char *name, uint32_t access,
                             uint64_t timeout_us, nigh_space **space)
 {
-    nigh_status status = space_check_name(client, name, space, "nigh_space_open");
+    nigh_status status = space_check_name(client, name, space, false, "nigh_space_open");
 
     if (status != NIGH_OK) {
         return status;
@@ -591,8 +597,8 @@ nigh_status nigh_space_create(nigh_client *client, const nigh_space_spec *spec, 
     uint8_t question[sizeof(struct session_space_make) + LIMIT_SPACE_NAME_BYTES];
     struct session_space_make make;
     struct client_op op;
-    nigh_status status =
-        space_check_name(client, spec == NULL ? NULL : spec->name, space, "nigh_space_create");
+    nigh_status status = space_check_name(client, spec == NULL ? NULL : spec->name, space, false,
+                                          "nigh_space_create");
 
     if (status == NIGH_OK) {
         status = check_spec(client, spec);
@@ -625,7 +631,7 @@ nigh_status nigh_space_create(nigh_client *client, const nigh_space_spec *spec, 
 
 nigh_status nigh_space_delete(nigh_client *client, const char *name, uint64_t timeout_us)
 {
-    nigh_status status = space_check_name(client, name, name, "nigh_space_delete");
+    nigh_status status = space_check_name(client, name, name, false, "nigh_space_delete");
     struct client_op op;
 
     if (status != NIGH_OK) {

@@ -76,12 +76,13 @@ nigh_status space_run(struct client_op *op);
 /* Bytes of a name; 0: it cannot be one. */
 uint32_t space_name_bytes(const char *name);
 
-/* Whether a question of this name can be asked, and answered to `out`; says why not. */
-nigh_status space_check_name(nigh_client *client, const char *name, const void *out,
+/* Whether a question of this name can be asked, and answered to `out`; says why not. looks: it
+ * changes nothing, and opens nothing. */
+nigh_status space_check_name(nigh_client *client, const char *name, const void *out, bool looks,
                              const char *call);
 
-/* Whether what is asked may be; says why not. */
-nigh_status space_check_asks(nigh_client *client, const char *call);
+/* Whether what only looks may be asked; says why not. */
+nigh_status space_check_looks(nigh_client *client, const char *call);
 
 /* The client has ended: so do its handles, and what its threads have. */
 void spaces_end(nigh_client *client);

@@ -44,7 +44,7 @@ static nigh_status check_info(nigh_client *client, const nigh_space_info *info, 
 nigh_status nigh_space_stat(nigh_client *client, const char *name, uint64_t timeout_us,
                             nigh_space_info *info)
 {
-    nigh_status status = space_check_name(client, name, info, "nigh_space_stat");
+    nigh_status status = space_check_name(client, name, info, true, "nigh_space_stat");
     struct session_space_stat said;
     struct client_op op;
 
@@ -77,7 +77,7 @@ static nigh_status check_counts(nigh_client *client, const nigh_space_counts *co
 nigh_status nigh_space_count(nigh_client *client, const char *name, uint64_t timeout_us,
                              nigh_space_counts *counts)
 {
-    nigh_status status = space_check_name(client, name, counts, "nigh_space_count");
+    nigh_status status = space_check_name(client, name, counts, true, "nigh_space_count");
     struct session_space_counts said;
     nigh_space_counts all;
     struct client_op op;
@@ -121,7 +121,7 @@ static nigh_space_info *info_at(nigh_space_info *infos, size_t struct_size, size
 static nigh_status check_list(nigh_client *client, const char *after, const nigh_space_info *infos,
                               size_t capacity, const size_t *count, const uint32_t *more)
 {
-    nigh_status status = space_check_asks(client, "nigh_space_list");
+    nigh_status status = space_check_looks(client, "nigh_space_list");
 
     if (status != NIGH_OK) {
         return status;

@@ -15,15 +15,17 @@
 
 #include "base/clock.h"
 #include "base/limits.h"
+#include "daemon/http_peer.h"
 #include "daemon/http_request.h"
 #include "daemon/metrics.h"
+#include "daemon/page.h"
+#include "daemon/picture.h"
 #include "fabric/address.h"
 #include "nigh/client.h"
 
 #define LOG_MODULE "http"
 #include "base/log.h"
 
-#define HTTP_LINKS      1024u /* told of, of those that are up */
 #define ACCEPT_PAUSE_US UINT64_C(100000)
 #define ASK_TIMEOUT_US  UINT64_C(2000000) /* to attach to the node */
 
@@ -45,9 +47,22 @@ struct http {
     nigh_client *client; /* NULL: not attached */
     uint64_t accept_us;  /* not before this: there was no descriptor for who connects */
     struct connection connections[HTTP_CONNECTIONS];
-    nigh_node_info nodes[LIMIT_NODES];
-    nigh_link_info links[HTTP_LINKS];
+    struct picture picture;
 };
+
+#define TYPE_TEXT    "text/plain; charset=utf-8"
+#define TYPE_METRICS "text/plain; version=0.0.4; charset=utf-8"
+#define TYPE_JSON    "application/json"
+
+/*
+ * The page loads and asks its own node alone, and nobody else's page loads, asks or frames it.
+ * data: is for the icon, so that no browser asks for one.
+ */
+#define HTTP_POLICY                                                                              \
+    "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "         \
+    "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors "   \
+    "'none'\r\nX-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin\r\n" \
+    "Referrer-Policy: no-referrer\r\nCache-Control: no-store\r\n"
 
 /* ---- answers -------------------------------------------------------------- */
 
@@ -59,6 +74,7 @@ static const char *words_of(int code)
     case 404: return "Not Found";
     case 405: return "Method Not Allowed";
     case 414: return "URI Too Long";
+    case 421: return "Misdirected Request";
     case 431: return "Request Header Fields Too Large";
     case 503: return "Service Unavailable";
     default: return "HTTP Version Not Supported";
@@ -83,50 +99,87 @@ static void detach(struct http *http)
     http->client = NULL;
 }
 
-static nigh_status print_metrics(struct http *http, FILE *file)
+/* Root, and the uid of the node, see all. */
+static struct asker find_asker(int fd)
 {
-    size_t nodes = 0, links = 0;
-    nigh_node_stats stats = {.struct_size = sizeof(stats)};
-    nigh_status status = attach(http);
+    struct asker asker = {0};
 
-    http->nodes[0].struct_size = sizeof(http->nodes[0]);
-    if (status == NIGH_OK)
-        status = nigh_stats(http->client, &stats);
-    if (status == NIGH_OK)
-        status = nigh_nodes(http->client, http->nodes, LIMIT_NODES, &nodes);
-    if (status == NIGH_OK)
-        status = nigh_links(http->client, http->links, HTTP_LINKS, &links);
-    if (status != NIGH_OK) {
-        detach(http);
-        return status;
-    }
-    metrics_print_stats(file, &stats);
-    metrics_print_nodes(file, http->nodes, nodes < LIMIT_NODES ? nodes : LIMIT_NODES);
-    metrics_print_links(file, http->links, links < HTTP_LINKS ? links : HTTP_LINKS);
-    return NIGH_OK;
+    asker.is_known = http_peer_uid(fd, &asker.uid);
+    asker.sees_all = asker.is_known && (asker.uid == 0 || asker.uid == geteuid());
+    return asker;
 }
 
-/* The body of what is asked for; what it says where it is refused. */
-static int print_body(struct http *http, const char *path, FILE *file)
+static int print_metrics(struct http *http, const struct asker *asker, FILE *file)
 {
-    nigh_status status;
+    const struct picture *picture = &http->picture;
+    nigh_status status = attach(http);
 
-    if (strcmp(path, "/metrics") != 0) {
-        fputs("there is /metrics\n", file);
-        return 404;
-    }
-    status = print_metrics(http, file);
+    if (status == NIGH_OK)
+        status = picture_ask_numbers(&http->picture, http->client);
     if (status != NIGH_OK) {
+        detach(http);
         fprintf(file, "the node does not answer: %s\n", nigh_status_string(status));
         return 503;
     }
+    metrics_print_stats(file, &picture->stats);
+    metrics_print_nodes(file, picture->nodes, picture->node_count);
+    metrics_print_links(file, picture->links, picture->link_count);
+    metrics_print_pools(file, picture, asker);
+    metrics_print_times(file, picture->times);
+    metrics_print_spaces(file, picture, asker);
     return 200;
+}
+
+static int print_page(struct http *http, const struct asker *asker, FILE *file)
+{
+    nigh_status status = attach(http);
+
+    if (status == NIGH_OK)
+        status = picture_ask_all(&http->picture, http->client);
+    if (status != NIGH_OK) {
+        detach(http);
+        page_print_failure(file, status);
+        return 503;
+    }
+    page_print(file, &http->picture, asker);
+    return 200;
+}
+
+/* The body of what is asked for, and its type; what it says where it is refused. */
+static int print_body(struct http *http, int fd, const char *path, FILE *file, const char **type)
+{
+    const struct page_file *page = page_find(path);
+    struct asker asker;
+
+    if (page != NULL) {
+        *type = page->type;
+        fwrite(page->bytes, 1, page->count, file);
+        return 200;
+    }
+    if (strcmp(path, "/metrics") != 0 && strcmp(path, "/page.json") != 0) {
+        fputs("there are / and /metrics\n", file);
+        return 404;
+    }
+    asker = find_asker(fd);
+    if (strcmp(path, "/metrics") == 0) {
+        *type = TYPE_METRICS;
+        return print_metrics(http, &asker, file);
+    }
+    *type = TYPE_JSON;
+    return print_page(http, &asker, file);
+}
+
+static void print_refusal(int code, FILE *file)
+{
+    if (code == 421)
+        fputs("ask for localhost, 127.0.0.1 or [::1]\n", file);
 }
 
 /* Head and body in one piece of memory. False: there is none. */
 static bool make_answer(struct http *http, struct connection *connection, int code,
                         const struct http_request *request)
 {
+    const char *type = TYPE_TEXT;
     char *body = NULL;
     size_t body_bytes = 0;
     FILE *file = open_memstream(&body, &body_bytes);
@@ -135,14 +188,16 @@ static bool make_answer(struct http *http, struct connection *connection, int co
     if (file == NULL)
         return false;
     if (code == 200)
-        code = print_body(http, request->path, file);
+        code = print_body(http, connection->fd, request->path, file, &type);
+    else
+        print_refusal(code, file);
     is_whole = fclose(file) == 0;
     file = is_whole ? open_memstream(&connection->answer, &connection->answer_bytes) : NULL;
     if (file != NULL) {
         fprintf(file,
-                "HTTP/1.1 %d %s\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
-                "Content-Length: %zu\r\nConnection: close\r\n%s\r\n",
-                code, words_of(code), body_bytes, code == 405 ? "Allow: GET, HEAD\r\n" : "");
+                "HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\n"
+                "Connection: close\r\n" HTTP_POLICY "%s\r\n",
+                code, words_of(code), type, body_bytes, code == 405 ? "Allow: GET, HEAD\r\n" : "");
         if (!request->is_head)
             fwrite(body, 1, body_bytes, file);
         is_whole = fclose(file) == 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a node tells over HTTP on the loopback: GET /metrics. A thread of its own, which is a client
- * of the node like any other: whoever asks here costs the lanes one question.
+ * What a node tells over HTTP on the loopback: numbers (/metrics) and the page (docs/page.md). A
+ * thread of its own, which is a client of the node: whoever asks here costs the lanes a few
+ * questions.
  *
  * Who connects is a stranger: at most HTTP_CONNECTIONS at once, each with HTTP_PATIENCE_MS to ask
  * and to take the answer.

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See http_request.h. Header fields are not looked at: nothing here depends on any. */
+/* See http_request.h. Of header fields only Host is looked at. A browser says there which name it
+ * was led by: a page from elsewhere, whose name somebody points at the loopback, says its own. Who
+ * says nothing is no browser. */
 #include "daemon/http_request.h"
 
+#include <arpa/inet.h>
 #include <string.h>
+#include <strings.h>
 
 /* Where the head ends: an empty line. */
 static bool has_ended(const char *bytes, size_t count)
@@ -33,10 +37,95 @@ static int take_target(const char *target, size_t count, struct http_request *re
     return 200;
 }
 
+/* ---- Host ----------------------------------------------------------------- */
+
+/* ":80", or nothing. */
+static bool is_port(const char *text, size_t count)
+{
+    if (count == 0)
+        return true;
+    if (text[0] != ':' || count < 2 || count > 6)
+        return false;
+    for (size_t n = 1; n < count; n++) {
+        if (text[n] < '0' || text[n] > '9')
+            return false;
+    }
+    return true;
+}
+
+/* localhost, 127.0.0.0/8 or [::1], at any port: a tunnel may begin at another than ours. */
+static bool is_own_host(const char *text, size_t count)
+{
+    static const char six[] = "[::1]", name[] = "localhost";
+    const char *colon = memchr(text, ':', count);
+    size_t length = colon != NULL ? (size_t)(colon - text) : count;
+    char address[INET_ADDRSTRLEN] = "";
+    struct in_addr in;
+
+    if (count >= sizeof(six) - 1 && memcmp(text, six, sizeof(six) - 1) == 0)
+        return is_port(text + sizeof(six) - 1, count - (sizeof(six) - 1));
+    if (!is_port(text + length, count - length))
+        return false;
+    if (length == sizeof(name) - 1 && strncasecmp(text, name, length) == 0)
+        return true;
+    if (length == 0 || length >= sizeof(address))
+        return false;
+    memcpy(address, text, length);
+    return inet_pton(AF_INET, address, &in) == 1 && ntohl(in.s_addr) >> 24 == IN_LOOPBACKNET;
+}
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* The field of a line, if it is Host: 200, or why not. 0: it is another. */
+static int take_field(const char *line, size_t count)
+{
+    static const char name[] = "host:";
+
+    if (count < sizeof(name) - 1 || strncasecmp(line, name, sizeof(name) - 1) != 0)
+        return 0;
+    line += sizeof(name) - 1;
+    count -= sizeof(name) - 1;
+    while (count > 0 && is_blank(line[0])) {
+        line++;
+        count--;
+    }
+    while (count > 0 && is_blank(line[count - 1]))
+        count--;
+    return is_own_host(line, count) ? 200 : 421;
+}
+
+/* The fields behind the first line, to the empty one. */
+static int take_fields(const char *bytes, size_t count)
+{
+    int found = 0;
+
+    while (count > 0) {
+        const char *end = memchr(bytes, '\n', count);
+        size_t length = end != NULL ? (size_t)(end - bytes) : count;
+        int code = take_field(bytes, length);
+
+        if (length == 0 || (length == 1 && bytes[0] == '\r'))
+            break;
+        if (code != 0 && found != 0)
+            return 400; /* two */
+        found = code != 0 ? code : found;
+        length += end != NULL ? 1 : 0;
+        bytes += length;
+        count -= length;
+    }
+    return found != 0 ? found : 200;
+}
+
+/* ---- all ------------------------------------------------------------------ */
+
 int http_request_parse(const char *bytes, size_t count, struct http_request *request)
 {
     const char *line_end, *target, *version;
     size_t left;
+    int code;
 
     if (!has_ended(bytes, count))
         return count >= HTTP_HEAD_BYTES ? 431 : 0;
@@ -53,5 +142,6 @@ int http_request_parse(const char *bytes, size_t count, struct http_request *req
     request->is_head = is_method(bytes, (size_t)(target - 1 - bytes), "HEAD");
     if (!request->is_head && !is_method(bytes, (size_t)(target - 1 - bytes), "GET"))
         return 405;
-    return take_target(target, (size_t)(version - target), request);
+    code = take_target(target, (size_t)(version - target), request);
+    return code == 200 ? take_fields(line_end + 1, count - (size_t)(line_end + 1 - bytes)) : code;
 }

@@ -10,13 +10,14 @@
 #define HTTP_PATH_BYTES 255
 
 struct http_request {
-    bool is_head; /* HEAD: the answer has no body */
+    bool is_head; /* HEAD: the answer has no body; also of what is refused for its path or host */
     char path[HTTP_PATH_BYTES + 1];
 };
 
 /* Reads `count` bytes that have come. 0: the head has not ended yet; 200: *request is filled; else
- * the status to refuse it with: 400 no HTTP, 405 not GET nor HEAD, 414 the path is too long, 431
- * the head is, 505 a version that there is not. */
+ * the status to refuse it with: 400 no HTTP, 405 not GET nor HEAD, 414 the path is too long, 421
+ * it is for another host than the loopback, 431 the head is too long, 505 a version that there is
+ * not. */
 int http_request_parse(const char *bytes, size_t count, struct http_request *request);
 
 #endif

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/json.h"
+
 /* What goes up and down, or is set; everything else only grows. */
 static bool is_gauge(const char *name)
 {
@@ -113,13 +115,22 @@ void metrics_print_stats(FILE *file, const nigh_node_stats *stats)
 #undef PRINT
 }
 
-/* Addresses come from a list that the cluster's owner wrote; they are quoted all the same. */
+/* What names say is anybody's, and one byte that is no UTF-8 has Prometheus refuse all of an
+ * answer: such a byte is told as \\xff. */
 static void print_label(FILE *file, const char *text)
 {
-    for (; *text != '\0'; text++) {
-        if (*text == '"' || *text == '\\')
-            fputc('\\', file);
-        fputc(*text == '\n' ? ' ' : *text, file);
+    while (*text != '\0') {
+        size_t length = json_utf8_length(text);
+
+        if (length == 0)
+            fprintf(file, "\\\\x%02x", (unsigned char)*text);
+        else if (*text == '\n')
+            fputs("\\n", file);
+        else if (*text == '"' || *text == '\\')
+            fprintf(file, "\\%c", *text);
+        else
+            fwrite(text, 1, length, file);
+        text += length == 0 ? 1 : length;
     }
 }
 
@@ -175,5 +186,145 @@ void metrics_print_links(FILE *file, const nigh_link_info *links, size_t count)
         if (links[n].calls != NIGH_LINK_CALLS_UNKNOWN)
             fprintf(file, "nigh_link_calls_written{rank=\"%u\",rail=\"%u\"} %d\n", links[n].rank,
                     links[n].rail, links[n].calls == NIGH_LINK_CALLS_WRITTEN);
+    }
+}
+
+/* ---- pools ---------------------------------------------------------------- */
+
+/* A number of a pool. */
+typedef uint64_t pool_number(const struct session_show_pool *pool);
+
+static uint64_t pool_bytes(const struct session_show_pool *pool)
+{
+    return pool->bytes;
+}
+
+static uint64_t pool_leased(const struct session_show_pool *pool)
+{
+    return pool->leased_bytes;
+}
+
+static uint64_t pool_pinned(const struct session_show_pool *pool)
+{
+    return pool->pinned_bytes;
+}
+
+static void print_pool(FILE *file, const char *series, const char *name, const char *state,
+                       uint64_t value)
+{
+    fprintf(file, "nigh_%s{pool=\"", series);
+    print_label(file, name);
+    fputs("\"", file);
+    if (state != NULL)
+        fprintf(file, ",state=\"%s\"", state);
+    fprintf(file, "} %" PRIu64 "\n", value);
+}
+
+static void print_pool_states(FILE *file, const struct session_show_pool *pool)
+{
+    print_pool(file, "pool_objects", pool->name, "sealed", pool->objects);
+    print_pool(file, "pool_objects", pool->name, "unsealed", pool->unsealed);
+    print_pool(file, "pool_objects", pool->name, "spilled", pool->spilled);
+    print_pool(file, "pool_objects", pool->name, "deleting", pool->deleting);
+}
+
+void metrics_print_pools(FILE *file, const struct picture *picture, const struct asker *asker)
+{
+    static const struct {
+        const char *name, *text;
+        pool_number *number;
+    } numbers[] = {
+        {"pool_bytes", "in objects of the pool in memory, unsealed ones included", pool_bytes},
+        {"pool_leased_bytes", "leased to clients of the pool and not yet sealed", pool_leased},
+        {"pool_pinned_bytes", "of them, that nigh_pin or replicas keep", pool_pinned},
+    };
+    struct session_show_pool hidden;
+    bool has_hidden = picture_hidden_pools(picture, asker, &hidden) > 0;
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        print_head(file, numbers[i].name, "", numbers[i].text, true);
+        for (uint32_t n = 0; n < LIMIT_POOLS; n++) {
+            const struct session_show_pool *pool = &picture->pools[n];
+
+            if (picture_sees_pool(picture, asker, n))
+                print_pool(file, numbers[i].name, pool->name, NULL, numbers[i].number(pool));
+        }
+        if (has_hidden)
+            print_pool(file, numbers[i].name, "", NULL, numbers[i].number(&hidden));
+    }
+    print_head(file, "pool_objects", "", "objects of the pool; no name: of pools of others", true);
+    for (uint32_t n = 0; n < LIMIT_POOLS; n++) {
+        if (picture_sees_pool(picture, asker, n))
+            print_pool_states(file, &picture->pools[n]);
+    }
+    if (has_hidden)
+        print_pool_states(file, &hidden);
+}
+
+/* ---- times ---------------------------------------------------------------- */
+
+static void print_histogram(FILE *file, const char *name, const char *label,
+                            const struct session_show_times *times)
+{
+    uint64_t count = 0;
+
+    for (uint32_t n = 0; n < SESSION_TIMES_BUCKETS; n++) {
+        count += times->buckets[n];
+        fprintf(file, "nigh_%s_bucket{%s%sle=\"", name, label, label[0] != '\0' ? "," : "");
+        if (n + 1 < SESSION_TIMES_BUCKETS)
+            fprintf(file, "%u.%06u", (1u << n) / 1000000, (1u << n) % 1000000);
+        else
+            fputs("+Inf", file);
+        fprintf(file, "\"} %" PRIu64 "\n", count);
+    }
+    fprintf(file, "nigh_%s_sum%s%s%s %" PRIu64 ".%06" PRIu64 "\n", name,
+            label[0] != '\0' ? "{" : "", label, label[0] != '\0' ? "}" : "",
+            times->sum_us / 1000000, times->sum_us % 1000000);
+    fprintf(file, "nigh_%s_count%s%s%s %" PRIu64 "\n", name, label[0] != '\0' ? "{" : "", label,
+            label[0] != '\0' ? "}" : "", count);
+}
+
+void metrics_print_times(FILE *file, const struct session_show_times times[SESSION_TIMES])
+{
+    fputs("# HELP nigh_call_seconds calls that a service answered, by whose it was\n"
+          "# TYPE nigh_call_seconds histogram\n",
+          file);
+    print_histogram(file, "call_seconds", "to=\"here\"", &times[SESSION_TIMES_HERE]);
+    print_histogram(file, "call_seconds", "to=\"there\"", &times[SESSION_TIMES_THERE]);
+    fputs("# HELP nigh_service_seconds from a request to the answer of a service here\n"
+          "# TYPE nigh_service_seconds histogram\n",
+          file);
+    print_histogram(file, "service_seconds", "", &times[SESSION_TIMES_SERVED]);
+}
+
+/* ---- spaces --------------------------------------------------------------- */
+
+static void print_space(FILE *file, const char *name, const struct picture_space *space,
+                        uint64_t value)
+{
+    fprintf(file, "nigh_%s{space=\"", name);
+    print_label(file, space->info.name);
+    fprintf(file, "\"} %" PRIu64 "\n", value);
+}
+
+void metrics_print_spaces(FILE *file, const struct picture *picture, const struct asker *asker)
+{
+    bool are_known = picture->space_status == NIGH_OK;
+
+    print_head(file, "one_space_reads", "_total", "of a block each, by clients here, of a space",
+               false);
+    for (size_t n = 0; are_known && n < picture->space_count; n++) {
+        const struct picture_space *space = &picture->spaces[n];
+
+        if (space->is_counted && picture_sees_space(asker, &space->info))
+            print_space(file, "one_space_reads_total", space, space->counts.reads);
+    }
+    print_head(file, "one_space_hits", "_total", "of them, those that found it where they read it",
+               false);
+    for (size_t n = 0; are_known && n < picture->space_count; n++) {
+        const struct picture_space *space = &picture->spaces[n];
+
+        if (space->is_counted && picture_sees_space(asker, &space->info))
+            print_space(file, "one_space_hits_total", space, space->counts.hits);
     }
 }

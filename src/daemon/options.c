@@ -132,7 +132,7 @@ const struct daemon_option daemon_option_table[DAEMON_OPTIONS_COUNT] = {
                           "redis://host:port[/db] or unix:///path, the same at all nodes (nodes)"},
     [OPTION_DIRECTORY_PASSWORD] = {"directory-password", "FILE",
                                    "the password for it, which others may not read"},
-    [OPTION_HTTP] = {"http", "PORT", "tell what the node counts, at 127.0.0.1:PORT/metrics (no)"},
+    [OPTION_HTTP] = {"http", "PORT", "show the node at http://127.0.0.1:PORT/, and /metrics (no)"},
     [OPTION_LOG_LEVEL] = {"log-level", "LEVEL", "error, warn, info or debug (info)"},
 };
 

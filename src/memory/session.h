@@ -27,6 +27,7 @@
 #include "memory/session_message.h"
 #include "memory/session_record.h"
 #include "memory/session_region.h"
+#include "memory/session_show.h"
 #include "memory/session_space.h"
 #include "memory/shared.h"
 
@@ -162,7 +163,11 @@ enum session_op {
                                offset: of the place. Came later */
     SESSION_OP_SPACE = 40, /* the same of spaces: name_size: what, as session_space_what says; id: a
                               session_space_id. Came later */
-    SESSION_OPS = 41
+    SESSION_OP_SHOW = 41,  /* argument: SESSION_SHOW_*, ref: where to go on, 0 at first -> reply
+                              area: records of it; data_size: how many; generation: where to go on,
+                              0: nowhere; lease_offset: see session_show.h. For root and the uid of
+                              the node. Came later */
+    SESSION_OPS = 42
 };
 
 /* Bits of session_sqe.flags. */

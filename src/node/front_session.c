@@ -92,11 +92,12 @@ static size_t front_welcome_fds(const struct front *front, const struct node_ses
 
 static uint32_t front_rights_of(const struct front *front, const struct node_session *session)
 {
+    uint32_t places = session->seat.has_places ? SESSION_HAS_PLACES : 0;
+
     if (!session->seat.may_write)
-        return SESSION_FETCHES; /* who may not write calls nobody either */
+        return SESSION_FETCHES | places; /* who may not write calls nobody either, but lists */
     return SESSION_MAY_WRITE | SESSION_FETCHES | SESSION_HAS_DONATIONS | SESSION_DROPS_DONATIONS |
-           (session->seat.has_places ? SESSION_HAS_PLACES : 0) |
-           (front->services != NULL ? SESSION_HAS_PAIRS : 0);
+           places | (front->services != NULL ? SESSION_HAS_PAIRS : 0);
 }
 
 static nigh_status front_send_welcome(const struct front *front, const struct node_session *session)

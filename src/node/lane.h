@@ -123,6 +123,8 @@ struct lane_config {
     bool (*node_list)(void *context, uint32_t n, struct session_node *node);
     /* What the nth of these is called, if anything. */
     bool (*node_name)(void *context, uint32_t n, struct session_name *name);
+    /* The rules of a pool, into its record. Lane 0 only. NULL: nobody knows. */
+    void (*node_pool)(void *context, uint32_t number, struct session_show_pool *pool);
     void *node_context;
     /* Has a rank struck off; true: *status says how that ended, else it is to be asked again. Lane
      * 0 alone; NULL: there are no other nodes. */

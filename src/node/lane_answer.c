@@ -459,6 +459,7 @@ bool lane_answer(struct lane *lane, uint32_t slot, const struct session_sqe *sqe
     case SESSION_OP_RECEIVE: lane_receive(lane, slot, sqe); return true;
     case SESSION_OP_REGION: lane_region(lane, slot, sqe); return true;
     case SESSION_OP_SPACE: lane_space(lane, slot, sqe); return true;
+    case SESSION_OP_SHOW: lane_show(lane, slot, sqe); return true;
     case SESSION_OP_CANCEL: return lane_cancel_call(lane, slot, sqe);
     default: return false;
     }

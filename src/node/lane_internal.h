@@ -196,6 +196,9 @@ void lane_spaces_link_down(struct lane *lane, struct link *link);
 void lane_spaces_count(const struct lane *lane, nigh_node_stats *stats);
 /* lane_space_sessions.c */
 void lane_space(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
+
+/* lane_show.c: what is shown to who looks after the node. */
+void lane_show(struct lane *lane, uint32_t slot, const struct session_sqe *sqe);
 /* A CANCEL of what a session waits for; false: it is not. */
 bool lane_cancel_space(struct lane *lane, uint32_t slot, uint32_t cookie);
 void lane_spaces_forget(struct lane *lane, uint32_t slot, bool for_good);

@@ -188,6 +188,22 @@ static bool node_name(void *context, uint32_t n, struct session_name *name)
     return true;
 }
 
+/* Pools are made by lane 0's driver, which asks. */
+static void node_pool(void *context, uint32_t number, struct session_show_pool *shown)
+{
+    const struct nigh_node *self = context;
+    const struct pool_rules *rules;
+
+    _Static_assert(sizeof(shown->name) == sizeof(rules->name), "a name is told as it is");
+    if (number >= self->pools.count)
+        return;
+    rules = &self->pools.pools[number]->rules;
+    shown->uid = rules->owner_uid;
+    shown->gid = rules->group_gid;
+    shown->mode = rules->mode;
+    memcpy(shown->name, rules->name, sizeof(shown->name));
+}
+
 /* One that this node speaks to lives, whatever the leader hears of it. */
 static bool node_forget(void *context, uint32_t rank, nigh_status *status)
 {
@@ -223,6 +239,7 @@ static struct lane_config node_lane_config(struct nigh_node *node, uint32_t numb
         .node_stats = node_add_stats,
         .node_list = node_list,
         .node_name = node_name,
+        .node_pool = node_pool,
         .forget = node->peers == NULL ? NULL : node_forget,
         .node_context = node,
         .own_uid = geteuid(),

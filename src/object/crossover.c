@@ -327,6 +327,20 @@ bool crossover_is_known(const struct crossover *crossover)
     return points_of(crossover, points) > 0;
 }
 
+uint32_t crossover_point(const struct crossover *crossover, enum crossover_path path,
+                         uint32_t number, uint32_t *kib, uint32_t *took_us)
+{
+    const struct crossover_class *class = &crossover->classes[path][number];
+
+    NIGH_ASSERT(path < CROSSOVER_PATHS && number < CROSSOVER_CLASSES);
+    if (!is_measured(crossover, path, number)) {
+        return 0;
+    }
+    *kib = (uint32_t)kib_of(class);
+    *took_us = (uint32_t)took_of(class);
+    return class->count;
+}
+
 void crossover_forget(struct crossover *crossover)
 {
     memset(crossover->classes, 0, sizeof(crossover->classes));

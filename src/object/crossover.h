@@ -74,6 +74,11 @@ void crossover_note(struct crossover *crossover, enum crossover_path path, uint6
 /* Whether any size was measured on both paths: else the answer is the one of the beginning. */
 bool crossover_is_known(const struct crossover *crossover);
 
+/* What is known of a class of sizes on a path: medians of size and time, of so many transfers. 0:
+ * too few, or too long ago; nothing is written. */
+uint32_t crossover_point(const struct crossover *crossover, enum crossover_path path,
+                         uint32_t number, uint32_t *kib, uint32_t *took_us);
+
 /* Forgets what was noted, but not the answer: it is to be measured anew. */
 void crossover_forget(struct crossover *crossover);
 

@@ -284,6 +284,16 @@ struct exchange_link_cost {
 uint32_t exchange_links(const struct exchange *exchange, struct exchange_link_cost *costs,
                         uint32_t capacity);
 
+/* What the exchange shows (docs/page.md), into memory of the lane's own. Transfers under way,
+ * SESSION_SHOW_TRANSFERS_NOW at most, and *left more; then the last that ended, latest first: how
+ * many records. */
+uint32_t exchange_show_transfers(struct exchange *exchange, uint64_t now_us,
+                                 struct session_show_transfer *records, uint64_t *left);
+/* What links cost, from the nth on, SESSION_SHOW_LINKS at most; how many. *next: where to go on; 0:
+ * those were the last. */
+uint32_t exchange_show_curves(const struct exchange *exchange, uint64_t from,
+                              struct session_show_curve *curves, uint64_t *next);
+
 /* Measures links to a rank anew (UINT64_MAX: all), when nothing else goes over them.
  * NIGH_UNSUPPORTED: this node does not measure. */
 nigh_status exchange_measure(struct exchange *exchange, uint64_t rank);

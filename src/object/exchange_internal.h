@@ -16,6 +16,7 @@
 #include "object/exchange_link.h"
 #include "object/exchange_outside.h"
 #include "object/exchange_probe.h"
+#include "object/exchange_show.h"
 #include "object/exchange_view.h"
 
 struct asked_delete;
@@ -114,6 +115,8 @@ struct exchange {
     uint64_t inline_bytes;     /* largest object that fits a reply */
     struct replication *replication;
     struct exchange_stats counts;
+    struct shown_past past[SESSION_SHOW_TRANSFERS_PAST]; /* a ring */
+    uint32_t past_next;
 };
 
 /* The key of an id in a pool, its hash and home. */

@@ -130,6 +130,7 @@ void transfer_finish(struct exchange *exchange, struct pull *pull)
         spoilt(exchange, pull, NIGH_CORRUPT);
         return;
     }
+    show_note_pulled(exchange, pull);
     status = store_pull_seal(exchange->config.store, pull->pool, pull->entry, pull->crc, pull->keep,
                              exchange->now_us);
     pull->has_memory = false; /* the store's, either way */

@@ -127,6 +127,7 @@ void store_destroy(struct store *store)
     pin_scan_fini(&store->scan);
     store_wait_fini(store);
     free(store->held);
+    free(store->heat);
     free(store->extents);
     free(store);
 }
@@ -274,6 +275,7 @@ static const struct operation_rule operation_rules[SESSION_OPS] = {
     [SESSION_OP_FORGET] = {store_not_mine, 0, false, false},
     [SESSION_OP_REGION] = {store_not_mine, 0, false, false},
     [SESSION_OP_SPACE] = {store_not_mine, 0, false, false},
+    [SESSION_OP_SHOW] = {store_not_mine, 0, false, false},
 };
 
 /* Told at most once a while: what is full stays so for everybody who comes. */

@@ -367,6 +367,17 @@ bool store_next(struct store *store, uint32_t pool, uint32_t *cursor, struct sto
 /* Adds this lane's numbers to *stats (those that the store knows). */
 void store_stats(const struct store *store, nigh_node_stats *stats);
 
+/* What the store shows (docs/page.md), into memory of the lane's own. All its pools, LIMIT_POOLS at
+ * most; how many. */
+uint32_t store_show_pools(const struct store *store, struct session_show_pool *pools);
+/* The objects used most of late, most first, SESSION_SHOW_OBJECTS at most, and of how many uses
+ * that were seen. Counting begins with the first question. NIGH_NO_RESOURCES. */
+nigh_status store_show_hottest(struct store *store, uint64_t now_us,
+                               struct session_show_object *objects, uint32_t *count,
+                               uint64_t *seen);
+/* The id of an entry that is lent. */
+void store_copy_id(const struct store *store, uint32_t pool, uint32_t entry, uint8_t *id);
+
 #define STORE_STATS_BYTES (sizeof(nigh_node_stats) - offsetof(nigh_node_stats, memory_bytes))
 
 /* What an answer to STATS has of them: the numbers alone. Returns their bytes. */

@@ -85,6 +85,7 @@ nigh_status store_get(struct store_call *call)
         return status;
     }
     evict_touch(&call->pool->evict, entry);
+    store_note_use(store, call->pool, entry);
     describe(call->pool, entry, &call->cqe);
     return NIGH_OK;
 }

@@ -20,6 +20,7 @@
 #include "object/store_wait.h"
 
 struct heaps;
+struct heat;
 struct store_extent;
 struct store_pool;
 struct store_session;
@@ -112,7 +113,9 @@ struct store {
     uint32_t written[LIMIT_SPILL_QUEUE]; /* entries whose file is there: to leave memory next */
     uint32_t written_pool[LIMIT_SPILL_QUEUE];
     uint32_t written_count;
-    uint32_t *held; /* STORE_SESSION_PINS entries, for who and holders */
+    uint32_t *held;     /* STORE_SESSION_PINS entries, for who and holders */
+    struct heat *heat;  /* NULL: nobody has looked */
+    uint32_t show_next; /* the session whose hints are read next for it */
 };
 
 /* ---- one submission ---- */
@@ -181,5 +184,12 @@ void store_complete(struct store *store, const struct store_session *session,
 bool store_take_id(struct store_call *call);
 /* Carries out a call whose store, session, sqe, waiter and deadline are set. */
 nigh_status store_carry_out(struct store_call *call);
+
+/* ---- store_show.c ---- */
+
+/* An object was used, for who looks on. */
+void store_note_use(struct store *store, const struct store_pool *pool, uint32_t entry);
+/* A session ends: what it has used of late goes with its memory. */
+void store_note_uses(struct store *store, struct store_session *session);
 
 #endif

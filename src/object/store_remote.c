@@ -259,6 +259,7 @@ nigh_status store_lend(struct store *store, uint32_t number, const uint8_t *id, 
         return NIGH_BUSY;
     }
     evict_touch(&pool->evict, entry);
+    store_note_use(store, pool, entry);
     *sight = store_sight_of(store, pool, entry, hash);
     return NIGH_OK;
 }

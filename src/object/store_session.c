@@ -136,6 +136,7 @@ void store_session_close(struct store *store, uint32_t number)
         store_adopt_finish(store); /* what is the session's must be known to be freed */
     }
     session = store->sessions[number];
+    store_note_uses(store, session);
     store_forget_waits(store, session);
     stop_watching(store, session);
     for (uint32_t i = 0; i < LIMIT_LEASES_A_SESSION; i++) {

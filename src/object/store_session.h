@@ -51,6 +51,7 @@ struct store_session {
     bool hears_regions;   /* NIGH_EVENT_REGION_*, which are not the store's */
     bool judged;          /* the shell was asked to end it */
     uint32_t hints_seen[LIMIT_PIN_CHUNKS];
+    uint32_t hints_shown[LIMIT_PIN_CHUNKS]; /* the same of store_show.c */
 };
 
 /* Most pins one session can hold in this lane. */

@@ -106,7 +106,8 @@ void calls_destroy(struct calls *calls)
 
 /* ---- pending -------------------------------------------------------------- */
 
-static struct pending *take_pending(struct calls *calls, const struct calls_call *call)
+static struct pending *take_pending(struct calls *calls, const struct calls_call *call,
+                                    uint64_t now_us)
 {
     struct owner *owner = &calls->owners[call->caller.owner];
     struct pending *pending;
@@ -120,6 +121,7 @@ static struct pending *take_pending(struct calls *calls, const struct calls_call
     owner->count++;
     calls->under_way_count++;
     pending->call = *call;
+    pending->begun_us = now_us;
     pending->rank = call->rank;
     pending->rounds = 0;
     pending->tried = 0;
@@ -171,6 +173,10 @@ static void end_pending(struct calls *calls, struct pending *pending, const stru
     end.rank = pending->rank;
     pending->call.loan = NULL;
     end.taken = pending->taken;
+    if (end.answered && pending->call.collect == NULL) {
+        calls_note_time(end.rank == calls->config.rank ? &calls->counts.here : &calls->counts.there,
+                        now_us - pending->begun_us);
+    }
     give_pending(calls, pending);
     if (loan != NULL) {
         bulks_close(loan, now_us);
@@ -355,7 +361,7 @@ void calls_begin(struct calls *calls, const struct calls_call *call, uint64_t no
     end.rank = call->rank;
     if ((call->rank < calls->config.nodes || call->rank == CALLS_ANY) &&
         call->caller.bytes <= LIMIT_CALL_BYTES) {
-        pending = take_pending(calls, call);
+        pending = take_pending(calls, call, now_us);
         if (pending != NULL && aim(calls, pending)) {
             go(calls, pending, now_us);
             return;
@@ -477,6 +483,17 @@ uint64_t calls_due_us(const struct calls *calls)
 }
 
 /* ---- numbers -------------------------------------------------------------- */
+
+void calls_note_time(struct calls_times *times, uint64_t took_us)
+{
+    uint32_t n = 0;
+
+    while (n + 1 < CALLS_TIMES && took_us > UINT64_C(1) << n) {
+        n++;
+    }
+    times->buckets[n]++;
+    times->sum_us += took_us;
+}
 
 const struct calls_counts *calls_counts(const struct calls *calls)
 {

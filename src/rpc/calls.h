@@ -229,6 +229,17 @@ uint64_t calls_due_us(const struct calls *calls);
 
 /* ---- numbers -------------------------------------------------------------- */
 
+/* How long something took, by powers of two: the n-th counts what took up to 1 << n microseconds
+ * and more than the one before, the last all that took longer. */
+#define CALLS_TIMES 26u
+
+struct calls_times {
+    uint64_t buckets[CALLS_TIMES];
+    uint64_t sum_us;
+};
+
+void calls_note_time(struct calls_times *times, uint64_t took_us);
+
 /* Since the beginning; statuses that services answered with are none of the last three. */
 struct calls_counts {
     uint64_t begun;     /* calls of here, whatever became of them */
@@ -237,6 +248,9 @@ struct calls_counts {
     uint64_t busy;      /* with NIGH_OVERLOADED, */
     uint64_t lost;      /* with NIGH_PEER_LOST */
     uint64_t retried;   /* times that an idempotent one went to a node again, or to another */
+    /* Of calls of one service that it answered: to those of this node and of others, from
+     * calls_begin to the end; and from a request to its answer, by services of here. */
+    struct calls_times here, there, served;
 };
 
 const struct calls_counts *calls_counts(const struct calls *calls);

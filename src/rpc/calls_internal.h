@@ -62,6 +62,7 @@ struct pending {
     struct calls *calls;
     enum pending_state state;
     struct calls_call call;
+    uint64_t begun_us;
     uint32_t rank;                    /* that it goes to, or went to last */
     uint32_t rounds;                  /* how often it has rested */
     bool taken;                       /* a service may have had it */
@@ -96,6 +97,7 @@ struct unanswered {
     uint32_t generation;
     uint32_t next; /* of those that are free, or of its bucket */
     bool used;
+    uint64_t came_us;
     void *tag;
     struct bulks_serve *bulks; /* NULL: it brought no memory */
 };

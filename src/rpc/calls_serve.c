@@ -40,7 +40,7 @@ static struct unanswered *find_request(const struct calls *calls, uint64_t id)
     return &calls->requests[place];
 }
 
-static uint32_t take_request(struct calls *calls, void *tag)
+static uint32_t take_request(struct calls *calls, void *tag, uint64_t now_us)
 {
     uint32_t place = calls->free_request;
     struct unanswered *request;
@@ -53,6 +53,7 @@ static uint32_t take_request(struct calls *calls, void *tag)
     calls->unanswered_count++;
     request->used = true;
     request->tag = tag;
+    request->came_us = now_us;
     request->generation++;
     return place;
 }
@@ -175,6 +176,7 @@ bool calls_reply(struct calls *calls, uint64_t id, nigh_status status, const uin
     if (request == NULL) {
         return false;
     }
+    calls_note_time(&calls->counts.served, now_us - request->came_us);
     answer(calls, request, CALLS_ANSWERED,
            &(struct calls_end){.status = status, .bytes = bytes, .count = count, .answered = true},
            now_us);
@@ -236,7 +238,7 @@ void calls_set_services(struct calls *calls, const struct calls_service *service
 
 /* NIGH_OK: the service has it. */
 static nigh_status serve(struct calls *calls, uint64_t hash, const struct unanswered *from,
-                         struct calls_request *request)
+                         struct calls_request *request, uint64_t now_us)
 {
     const struct calls_service *service = calls_find_service(calls, hash);
     bool one_way = from == NULL;
@@ -246,7 +248,7 @@ static nigh_status serve(struct calls *calls, uint64_t hash, const struct unansw
         return NIGH_NOT_FOUND;
     }
     if (!one_way) {
-        place = take_request(calls, service->tag);
+        place = take_request(calls, service->tag, now_us);
         if (place == CALLS_NONE) {
             return NIGH_OVERLOADED;
         }
@@ -310,7 +312,7 @@ static nigh_status take_call(struct calls *calls, struct rpc *channel, uint32_t 
     if (status == NIGH_OK) {
         status = request.count > LIMIT_CALL_BYTES
                      ? NIGH_INVALID
-                     : serve(calls, wire.service, came->call != 0 ? &from : NULL, &request);
+                     : serve(calls, wire.service, came->call != 0 ? &from : NULL, &request, now_us);
     }
     if (status != NIGH_OK && from.bulks != NULL) {
         bulks_serve_end(from.bulks, now_us);
@@ -387,7 +389,7 @@ void calls_serve_here(struct calls *calls, struct pending *pending, uint64_t now
         calls_arm(calls, pending, call.deadline_us);
         status = call.loan != NULL && from.bulks == NULL
                      ? NIGH_NO_RESOURCES
-                     : serve(calls, call.service, call.one_way ? NULL : &from, &request);
+                     : serve(calls, call.service, call.one_way ? NULL : &from, &request, now_us);
     }
     if (status != NIGH_OK && from.bulks != NULL) {
         bulks_serve_end(from.bulks, now_us);

@@ -37,7 +37,12 @@ def numbers(port):
     for line in body.splitlines():
         if line.startswith("# TYPE "):
             name, kind = line.split()[2:]
-            assert kind == ("counter" if name.endswith("_total") else "gauge") and name not in typed, line
+            assert name not in typed, line
+            if kind == "histogram":
+                assert name.endswith("_seconds"), line
+                typed |= {f"{name}_{part}" for part in ("bucket", "sum", "count")}
+            else:
+                assert kind == ("counter" if name.endswith("_total") else "gauge"), line
             typed.add(name)
         elif not line.startswith("# HELP "):
             name, labels, value = SAMPLE.match(line).groups()
@@ -166,12 +171,12 @@ def test_what_nodes_keep_for_each_other():
 def test_what_is_no_request_is_refused():
     (port,) = raw.free_ports(1)
     node = raw.Node("--http", f"127.0.0.1:{port}")
-    assert ask(port, "/")[0] == 404
+    assert ask(port, "/nothing")[0] == 404
     assert ask(port, "/metrics/x")[0] == 404
     assert ask(port, method="POST")[0] == 405
     assert ask(port, method="HEAD") == (200, "")
     assert ask(port, "/" + "x" * 300)[0] == 414
-    assert raw_ask(port, b"GET /met", b"rics HTTP/1.1\r\nHost:", b" x\r\n\r", b"\n").startswith("HTTP/1.1 200 OK")
+    assert raw_ask(port, b"GET /met", b"rics HTTP/1.1\r\nHost:", b" localhost\r\n\r", b"\n").startswith("HTTP/1.1 200 OK")
     assert raw_ask(port, b"x" * 4096).startswith("HTTP/1.1 431 ")
     assert raw_ask(port, b"\0\r\n\r\n").startswith("HTTP/1.1 400 ")
     assert raw_ask(port, b"GET / HTTP/3.0\r\n\r\n").startswith("HTTP/1.1 505 ")

@@ -218,6 +218,60 @@ static void calls_end_once_with_the_answer(void **state)
     assert_int_equal(calls_under_way(sides[0].calls), 0);
 }
 
+static uint64_t counted(const struct calls_times *times)
+{
+    uint64_t count = 0;
+
+    for (uint32_t n = 0; n < CALLS_TIMES; n++) {
+        count += times->buckets[n];
+    }
+    return count;
+}
+
+/* From the beginning of a call to its answer; of what its service did not answer nothing. */
+static void answers_are_timed(void **state)
+{
+    const struct calls_counts *here = calls_counts(sides[0].calls);
+    const struct calls_counts *there = calls_counts(sides[1].calls);
+
+    (void)state;
+    sides[0].answers = sides[1].answers = false;
+    for (uint32_t rank = 0; rank < 2; rank++) {
+        begin(rank, rank);
+        now_us += 10;
+        settle();
+        now_us += 1014;
+        assert_true(
+            calls_reply(sides[rank].calls, sides[rank].request[0].id, NIGH_OK, NULL, 0, now_us));
+        settle();
+    }
+    assert_true(counted(&here->here) == 1 && here->here.buckets[10] == 1); /* 1024 us: up to that */
+    assert_true(counted(&here->there) == 1 && here->there.buckets[10] == 1);
+    assert_true(here->here.sum_us == 1024 && here->there.sum_us == 1024);
+    assert_true(counted(&here->served) == 1 && here->served.sum_us == 1024);
+    assert_true(counted(&there->served) == 1 && there->served.sum_us == 1014);
+    begin(1, 2);
+    settle();
+    assert_true(calls_cancel(sides[0].calls, 5, 2, now_us));
+    settle();
+    assert_true(counted(&here->there) == 1 && counted(&there->served) == 1);
+}
+
+static void times_have_a_bucket_each(void **state)
+{
+    struct calls_times times = {0};
+
+    (void)state;
+    calls_note_time(&times, 0);
+    calls_note_time(&times, 1);
+    calls_note_time(&times, 2);
+    calls_note_time(&times, 3);
+    calls_note_time(&times, UINT64_C(1) << 24);
+    calls_note_time(&times, (UINT64_C(1) << 24) + 1);
+    assert_true(times.buckets[0] == 2 && times.buckets[1] == 1 && times.buckets[2] == 1);
+    assert_true(times.buckets[24] == 1 && times.buckets[25] == 1);
+}
+
 /* A status that its service gave ends no call for want of an answer. */
 static void ends_are_counted_by_why(void **state)
 {
@@ -627,6 +681,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(calls_end_once_with_the_answer),
         TEST(ends_are_counted_by_why),
+        TEST(answers_are_timed),
+        cmocka_unit_test(times_have_a_bucket_each),
         TEST(a_request_at_home_is_a_copy),
         TEST(what_cannot_be_called_ends_at_once),
         TEST(calls_wait_for_places_and_are_bounded),

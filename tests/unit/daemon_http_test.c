@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What nighd takes for a request (daemon/http_request.h), and what it tells of its numbers
- * (daemon/metrics.h). */
+/* What nighd takes for a request (daemon/http_request.h), what it tells of its numbers
+ * (daemon/metrics.h), and whom (daemon/page.h, daemon/picture.h). */
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/http_request.h"
 #include "daemon/metrics.h"
+#include "daemon/page.h"
+#include "daemon/picture.h"
 #include "support/support.h"
 
 static int parse(const char *text, struct http_request *request)
@@ -21,7 +23,19 @@ static void requests_are_read(void **state)
         const char *path;
         bool is_head;
     } cases[] = {
-        {"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 200, "/metrics", false},
+        {"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n", 200, "/metrics", false},
+        {"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", 421, NULL, false},
+        {"GET / HTTP/1.1\r\nA: b\r\nhOST:\t127.0.0.9:80 \r\nC: d\r\n\r\n", 200, "/", false},
+        {"GET / HTTP/1.1\nHost: [::1]:7707\n\n", 200, "/", false},
+        {"GET / HTTP/1.1\r\nHost: localhost.x\r\n\r\n", 421, NULL, false},
+        {"GET / HTTP/1.1\r\nHost: 127.0.0.1.x\r\n\r\n", 421, NULL, false},
+        {"GET / HTTP/1.1\r\nHost: localhost:1x\r\n\r\n", 421, NULL, false},
+        {"GET / HTTP/1.1\r\nHost: localhost:\r\n\r\n", 421, NULL, false},
+        {"GET / HTTP/1.1\r\nHost: [::1]x\r\n\r\n", 421, NULL, false},
+        {"GET / HTTP/1.1\r\nHost:\r\n\r\n", 421, NULL, false},
+        {"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400, NULL, false},
+        {"GET / HTTP/1.1\r\nHost: x\r\nHost: localhost\r\n\r\n", 400, NULL, false},
+        {"GET / HTTP/1.1\r\n\r\nHost: x\r\n", 200, "/", false},
         {"GET /metrics HTTP/1.0\n\n", 200, "/metrics", false},
         {"HEAD / HTTP/1.1\r\n\r\n", 200, "/", true},
         {"GET /metrics?a=b HTTP/1.1\r\n\r\n", 200, "/metrics", false},
@@ -155,13 +169,157 @@ static void members_and_links_are_told(void **state)
     free(text);
 }
 
+/* ---- who is told what ---- */
+
+#define OWNER 7
+
+const struct page_file page_files[PAGE_FILES] = {{.path = "/"}, {.path = "/a"}, {.path = "/b"}};
+
+static struct picture picture;
+static struct asker asker;
+
+static void add_pool(uint32_t number, const char *name, uint32_t uid, uint32_t mode)
+{
+    picture.is_pool[number] = true;
+    picture.pools[number] =
+        (struct session_show_pool){.pool = number, .bytes = 1000, .uid = uid, .mode = mode};
+    (void)snprintf(picture.pools[number].name, sizeof(picture.pools[number].name), "%s", name);
+}
+
+static struct session_show_transfer moved(uint32_t pool, const char *name, uint8_t flags)
+{
+    struct session_show_transfer transfer = {
+        .pool = pool, .flags = flags, .bytes = 4242, .done_bytes = 4242};
+
+    (void)snprintf(transfer.name, sizeof(transfer.name), "%s", name);
+    return transfer;
+}
+
+/* A pool of one user, one that everybody may read, one that lane 0 has not told of, and one of
+ * another user; objects and transfers of them. */
+static void paint(void)
+{
+    memset(&picture, 0, sizeof(picture));
+    memset(&asker, 0, sizeof(asker));
+    add_pool(2, "own", OWNER, 0600);
+    add_pool(3, "common", 9, 0644);
+    add_pool(4, "", OWNER, 0);
+    add_pool(5, "nines", 9, 0640);
+    for (uint32_t n = 0; n < 4; n++) {
+        picture.objects[n].pool = 2 + n;
+        (void)snprintf(picture.objects[n].name, sizeof(picture.objects[n].name), "hot-%u", 2 + n);
+    }
+    picture.object_count = 4;
+    picture.now[0] = moved(2, "comes-2", SESSION_TRANSFER_NOW);
+    picture.now[1] = moved(3, "comes-3", SESSION_TRANSFER_NOW);
+    picture.past[0] = moved(2, "came-2", 0);
+    picture.past[1] = moved(4, "came-4", 0);
+    picture.past[2] = moved(5, "came-5", 0);
+    picture.now_count = 2;
+    picture.past_count = 3;
+    picture.space_count = 2;
+    picture.spaces[0].is_counted = picture.spaces[1].is_counted = true;
+    picture.spaces[0].info = (nigh_space_info){.uid = OWNER, .name = "a\nb\xff\"\\"};
+    picture.spaces[1].info = (nigh_space_info){.uid = 9, .name = "of-nine"};
+}
+
+static void print_picture(FILE *file)
+{
+    page_print(file, &picture, &asker);
+}
+
+static void print_numbers(FILE *file)
+{
+    metrics_print_pools(file, &picture, &asker);
+    metrics_print_spaces(file, &picture, &asker);
+}
+
+static void has(void (*print)(FILE *), const char *words)
+{
+    char *text = printed(print);
+
+    if (strstr(text, words) == NULL) {
+        fail_msg("%s: not in %s", words, text);
+    }
+    free(text);
+}
+
+static void has_not(void (*print)(FILE *), const char *words)
+{
+    char *text = printed(print);
+
+    if (strstr(text, words) != NULL) {
+        fail_msg("%s: in %s", words, text);
+    }
+    free(text);
+}
+
+/* Of what he may not read nothing stands there by itself: neither names nor sizes. */
+static void strangers_see_sums(void **state)
+{
+    (void)state;
+    paint();
+    has(print_picture, "\"pools_hidden\":{\"count\":3,\"bytes\":3000,");
+    has(print_picture, "\"hottest_hidden\":3");
+    has(print_picture, "\"comes-3\"");
+    has(print_picture, "\"now_hidden\":1");
+    has(print_picture, "\"past\":[],\"past_hidden\":3");
+    has(print_picture, "\"spaces\":[],\"spaces_hidden\":2");
+    has_not(print_picture, "-2\"");
+    has_not(print_picture, "-4\"");
+    has_not(print_picture, "-5\"");
+    has_not(print_picture, "\"own\"");
+    has(print_numbers, "nigh_pool_bytes{pool=\"common\"} 1000\n");
+    has(print_numbers, "nigh_pool_bytes{pool=\"\"} 3000\n");
+    has_not(print_numbers, "\"own\"");
+    has_not(print_numbers, "space=");
+    /* Nobody is uid 0 because the kernel did not say who he is. */
+    picture.pools[2].uid = picture.spaces[0].info.uid = 0;
+    has_not(print_picture, "-2\"");
+    has(print_picture, "\"spaces_hidden\":2");
+}
+
+static void users_see_their_own(void **state)
+{
+    (void)state;
+    paint();
+    asker = (struct asker){.is_known = true, .uid = OWNER};
+    has(print_picture, "\"hot-2\"");
+    has(print_picture, "\"hottest_hidden\":2");
+    has(print_picture, "\"comes-2\"");
+    has(print_picture, "\"now_hidden\":0");
+    has(print_picture, "\"came-2\"");
+    has_not(print_picture, "-5\"");
+    has_not(print_numbers, "nines");
+    has(print_picture, "\"past_hidden\":2");
+    has(print_picture, "\"spaces_hidden\":1");
+    has_not(print_picture, "of-nine");
+    asker.sees_all = true;
+    has(print_picture, "of-nine");
+    has(print_picture, "\"hot-5\"");
+    has(print_picture, "\"spaces_hidden\":0");
+    /* One that has no name yet is nobody's, and no series twice. */
+    has(print_picture, "\"pools_hidden\":{\"count\":1,");
+    has(print_numbers, "nigh_pool_bytes{pool=\"\"} 1000\n");
+}
+
+/* One byte that is no UTF-8 would have all of an answer refused. */
+static void labels_are_quoted(void **state)
+{
+    (void)state;
+    paint();
+    asker.sees_all = true;
+    has(print_numbers, "nigh_one_space_reads_total{space=\"a\\nb\\\\xff\\\"\\\\\"} 0\n");
+    has(print_picture, "\"name\":\"a\\u000ab\\ufffd\\\"\\\\\",\"name_hex\":\"610a62ff225c\"");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(requests_are_read),
-        cmocka_unit_test(long_ones_are_refused),
-        cmocka_unit_test(numbers_are_told),
-        cmocka_unit_test(members_and_links_are_told),
+        cmocka_unit_test(requests_are_read),  cmocka_unit_test(long_ones_are_refused),
+        cmocka_unit_test(numbers_are_told),   cmocka_unit_test(members_and_links_are_told),
+        cmocka_unit_test(strangers_see_sums), cmocka_unit_test(users_see_their_own),
+        cmocka_unit_test(labels_are_quoted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

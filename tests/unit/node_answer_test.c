@@ -201,6 +201,52 @@ static void nodes_are_written_to_the_reply_area(void **state)
     assert_int_equal(last()->data_size, LIMIT_NODES);
 }
 
+static void pool_of_one(void *context, uint32_t number, struct session_show_pool *pool)
+{
+    (void)context;
+    pool->uid = number + 1000;
+    pool->name[0] = 'p';
+}
+
+/* Root, and the node's own uid; nobody else, whatever he asks for. */
+static void what_a_lane_shows_is_for_its_own(void **state)
+{
+    struct session_show_transfer transfer;
+    struct session_show_pool pool;
+
+    (void)state;
+    lane->config.own_uid = 7;
+    lane->config.node_pool = pool_of_one;
+    seat.uid = 8;
+    for (uint64_t what = 0; what < SESSION_SHOW_WHATS; what++) {
+        submit_with(SESSION_OP_SHOW, 1, what);
+        assert_int_equal(last()->status, NIGH_DENIED);
+        assert_int_equal(last()->data_size, 0);
+    }
+    for (seat.uid = 0; seat.uid <= 7; seat.uid += 7) {
+        submit_with(SESSION_OP_SHOW, 1, SESSION_SHOW_POOLS);
+        assert_int_equal(last()->status, NIGH_OK);
+        memcpy(&pool, ring()->reply, sizeof(pool));
+        assert_true(last()->data_size == 1 && pool.bytes == 77 && pool.uid == 1005);
+        assert_string_equal(pool.name, "p");
+        submit_with(SESSION_OP_SHOW, 2, SESSION_SHOW_HOTTEST);
+        assert_true(last()->data_size == SESSION_SHOW_OBJECTS && last()->lease_offset == 1000);
+        submit_with(SESSION_OP_SHOW, 3, SESSION_SHOW_TRANSFERS);
+        assert_int_equal(last()->lease_offset, 9);
+        memcpy(&transfer, ring()->reply + (last()->data_size - 1) * sizeof(transfer),
+               sizeof(transfer));
+        assert_int_equal(transfer.bytes,
+                         SESSION_SHOW_TRANSFERS_NOW + SESSION_SHOW_TRANSFERS_PAST - 1);
+        submit_with(SESSION_OP_SHOW, 4, SESSION_SHOW_CURVES);
+        assert_true(last()->data_size == 1 && last()->generation == 1);
+        submit_with(SESSION_OP_SHOW, 5, SESSION_SHOW_CALLS);
+        assert_int_equal(last()->data_size, SESSION_TIMES);
+        submit_with(SESSION_OP_SHOW, 6, SESSION_SHOW_WHATS);
+        assert_int_equal(last()->status, NIGH_INVALID);
+    }
+    seat.uid = 0;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +255,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_answer_at_once_and_a_refusal, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nobody_gets_an_answer_of_before, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nodes_are_written_to_the_reply_area, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(what_a_lane_shows_is_for_its_own, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -111,6 +111,25 @@ void store_stats(const struct store *store, nigh_node_stats *stats)
     stats->objects = 12345;
 }
 
+uint32_t store_show_pools(const struct store *store, struct session_show_pool *pools)
+{
+    (void)store;
+    pools[0] = (struct session_show_pool){.pool = 5, .bytes = 77};
+    return 1;
+}
+
+nigh_status store_show_hottest(struct store *store, uint64_t now_us,
+                               struct session_show_object *objects, uint32_t *count, uint64_t *seen)
+{
+    (void)store;
+    (void)now_us;
+    for (uint32_t n = 0; n < SESSION_SHOW_OBJECTS; n++)
+        objects[n] = (struct session_show_object){.uses = 100 - n};
+    *count = SESSION_SHOW_OBJECTS;
+    *seen = 1000;
+    return NIGH_OK;
+}
+
 /* ---- no other nodes: lanes are made without a fabric ---- */
 
 nigh_status exchange_create(const struct exchange_config *config, struct exchange **exchange)
@@ -149,6 +168,26 @@ uint32_t exchange_links(const struct exchange *exchange, struct exchange_link_co
     (void)costs;
     (void)capacity;
     return 0;
+}
+
+uint32_t exchange_show_transfers(struct exchange *exchange, uint64_t now_us,
+                                 struct session_show_transfer *records, uint64_t *left)
+{
+    (void)exchange;
+    (void)now_us;
+    for (uint32_t n = 0; n < SESSION_SHOW_TRANSFERS_NOW + SESSION_SHOW_TRANSFERS_PAST; n++)
+        records[n] = (struct session_show_transfer){.bytes = n};
+    *left = 9;
+    return SESSION_SHOW_TRANSFERS_NOW + SESSION_SHOW_TRANSFERS_PAST;
+}
+
+uint32_t exchange_show_curves(const struct exchange *exchange, uint64_t from,
+                              struct session_show_curve *curves, uint64_t *next)
+{
+    (void)exchange;
+    curves[0] = (struct session_show_curve){.rank = (uint32_t)from};
+    *next = from + 1;
+    return 1;
 }
 
 nigh_status exchange_measure(struct exchange *exchange, uint64_t rank)

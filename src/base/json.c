@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The JSON writer: see json.h. */
-#include "cli/json.h"
+#include "base/json.h"
 
 #include <inttypes.h>
-#include <stddef.h>
-#include <stdio.h>
 
 #include "base/check.h"
 
-/* Bytes of the UTF-8 sequence at `text`, or 0 when it is not one. */
-static size_t utf8_length(const unsigned char *text)
+size_t json_utf8_length(const char *bytes)
 {
+    const unsigned char *text = (const unsigned char *)bytes;
     size_t length = text[0] < 0x80                      ? 1
                     : text[0] >= 0xc2 && text[0] < 0xe0 ? 2
                     : text[0] >= 0xe0 && text[0] < 0xf0 ? 3
@@ -31,44 +29,59 @@ static size_t utf8_length(const unsigned char *text)
     return length;
 }
 
-static void put_text(const char *value)
+static FILE *file_of(const struct json *json)
+{
+    return json->file != NULL ? json->file : stdout;
+}
+
+static void put_text(FILE *file, const char *value)
 {
     const unsigned char *text = (const unsigned char *)value;
 
-    putchar('"');
+    putc('"', file);
     while (*text != 0) {
-        size_t length = utf8_length(text);
+        size_t length = json_utf8_length((const char *)text);
 
         if (*text == '"' || *text == '\\') {
-            printf("\\%c", *text);
+            fprintf(file, "\\%c", *text);
         } else if (*text < 0x20 || *text == 0x7f) {
-            printf("\\u%04x", *text);
+            fprintf(file, "\\u%04x", *text);
         } else if (length == 0) {
-            fputs("\\ufffd", stdout);
+            fputs("\\ufffd", file);
         } else {
-            fwrite(text, 1, length, stdout);
+            fwrite(text, 1, length, file);
         }
         text += length == 0 ? 1 : length;
     }
-    putchar('"');
+    putc('"', file);
+}
+
+static void begin_line(const struct json *json)
+{
+    if (json->is_dense) {
+        return;
+    }
+    putc('\n', file_of(json));
+    for (int i = 0; i < json->depth; i++) {
+        fputs("  ", file_of(json));
+    }
 }
 
 /* Comma, line and key before a value. */
 static void begin_value(struct json *json, const char *key)
 {
+    FILE *file = file_of(json);
+
     if (json->depth > 0) {
         if (!json->first[json->depth - 1]) {
-            putchar(',');
+            putc(',', file);
         }
         json->first[json->depth - 1] = false;
-        putchar('\n');
-        for (int i = 0; i < json->depth; i++) {
-            fputs("  ", stdout);
-        }
+        begin_line(json);
     }
     if (key != NULL) {
-        put_text(key);
-        fputs(": ", stdout);
+        put_text(file, key);
+        fputs(json->is_dense ? ":" : ": ", file);
     }
 }
 
@@ -76,7 +89,7 @@ static void open_level(struct json *json, const char *key, char bracket)
 {
     NIGH_ASSERT(json->depth < JSON_DEPTH_MAX);
     begin_value(json, key);
-    putchar(bracket);
+    putc(bracket, file_of(json));
     json->first[json->depth++] = true;
 }
 
@@ -85,14 +98,11 @@ static void close_level(struct json *json, char bracket)
     NIGH_ASSERT(json->depth > 0);
     json->depth--;
     if (!json->first[json->depth]) {
-        putchar('\n');
-        for (int i = 0; i < json->depth; i++) {
-            fputs("  ", stdout);
-        }
+        begin_line(json);
     }
-    putchar(bracket);
+    putc(bracket, file_of(json));
     if (json->depth == 0) {
-        putchar('\n');
+        putc('\n', file_of(json));
     }
 }
 
@@ -119,16 +129,15 @@ void json_array_close(struct json *json)
 void json_string(struct json *json, const char *key, const char *value)
 {
     begin_value(json, key);
-    put_text(value);
+    put_text(file_of(json), value);
 }
 
 static bool is_utf8(const char *text)
 {
-    const unsigned char *at = (const unsigned char *)text;
     size_t length = 1;
 
-    for (; *at != 0 && length > 0; at += length) {
-        length = utf8_length(at);
+    for (; *text != 0 && length > 0; text += length) {
+        length = json_utf8_length(text);
     }
     return length > 0;
 }
@@ -140,33 +149,39 @@ void json_name(struct json *json, const char *name)
         return;
     }
     begin_value(json, "name_hex");
-    putchar('"');
+    putc('"', file_of(json));
     for (const unsigned char *at = (const unsigned char *)name; *at != 0; at++) {
-        printf("%02x", *at);
+        fprintf(file_of(json), "%02x", *at);
     }
-    putchar('"');
+    putc('"', file_of(json));
 }
 
 void json_u64(struct json *json, const char *key, uint64_t value)
 {
     begin_value(json, key);
-    printf("%" PRIu64, value);
+    fprintf(file_of(json), "%" PRIu64, value);
 }
 
 void json_i64(struct json *json, const char *key, int64_t value)
 {
     begin_value(json, key);
-    printf("%" PRId64, value);
+    fprintf(file_of(json), "%" PRId64, value);
 }
 
 void json_double(struct json *json, const char *key, double value)
 {
     begin_value(json, key);
-    printf("%.6g", value);
+    fprintf(file_of(json), "%.6g", value);
 }
 
 void json_bool(struct json *json, const char *key, bool value)
 {
     begin_value(json, key);
-    fputs(value ? "true" : "false", stdout);
+    fputs(value ? "true" : "false", file_of(json));
+}
+
+void json_null(struct json *json, const char *key)
+{
+    begin_value(json, key);
+    fputs("null", file_of(json));
 }

@@ -1,0 +1,482 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""The page of nighd (docs/page.md): its numbers against those of the verbs, under load; what a browser makes of it; who is
+shown what; and who is not answered. NIGH_PICTURES=FOLDER has it leave screenshots there."""
+import contextlib
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import browser  # noqa: E402
+import raw_session as raw  # noqa: E402
+from cluster_cli import Member  # noqa: E402
+from raw_session import free_ports, wait_for  # noqa: E402
+from regions_cli import SOMEBODY, Voter, within_reach  # noqa: E402
+from replicas import Five  # noqa: E402
+from services import end, serve  # noqa: E402
+
+MIB = 1 << 20
+SOURCE = os.environ["NIGH_SOURCE"]
+PER_SECOND = 100
+WEIGHT = 100 << 10
+HOSTILE = "<img src=x onerror=alert(1)>\"'&\u202e%s"
+WIDTHS = ((1280, 900, False), (360, 780, True))
+
+
+def request(port, path, host=None, method="GET"):
+    """Status, headers and body."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.putrequest(method, path, skip_host=True)
+    if host != "":
+        connection.putheader("Host", host or f"127.0.0.1:{port}")
+    connection.endheaders()
+    answer = connection.getresponse()
+    body = answer.read()
+    connection.close()
+    return answer.status, answer.headers, body
+
+
+def page(port):
+    status, _, body = request(port, "/page.json")
+    assert status == 200, (status, body)
+    return json.loads(body)
+
+
+def metrics(port):
+    status, _, body = request(port, "/metrics")
+    assert status == 200, (status, body)
+    return body.decode()
+
+
+# ---- what is asked, and by whom
+
+
+def test_what_a_browser_loads():
+    (port,) = free_ports(1)
+    node = raw.Node("--http", str(port))
+    weight = 0
+    for path, kind in (("/", "text/html"), ("/page.css", "text/css"), ("/page.js", "text/javascript"),
+                       ("/page.json", "application/json"), ("/metrics", "text/plain; version=0.0.4")):
+        status, headers, body = request(port, path)
+        assert status == 200 and headers["Content-Type"].startswith(kind), (path, status, headers)
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy and "script-src 'self'" in policy and "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy and headers["X-Content-Type-Options"] == "nosniff"
+        assert headers["Cache-Control"] == "no-store" and headers["Cross-Origin-Resource-Policy"] == "same-origin"
+        assert not any(name.lower().startswith("access-control") for name in headers), headers
+        assert request(port, path, method="HEAD")[2] == b""
+        weight += 0 if path == "/metrics" else len(body)
+    assert weight < WEIGHT, weight
+    text = b"".join(request(port, path)[2] for path in ("/", "/page.css", "/page.js")).decode()
+    outside = [url for url in re.findall(r"(?:https?:)?//[\w.-]+\.\w+[^\s\"']*", text) if "www.w3.org" not in url]
+    assert not outside, ("it loads nothing from elsewhere", outside)
+    for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "style=", "onclick"):
+        assert word not in text, word
+    assert node.stop()[0] == 0
+
+
+def test_other_hosts_are_not_answered():
+    (port,) = free_ports(1)
+    node = raw.Node("--http", str(port))
+    for path in ("/", "/page.json", "/metrics"):
+        for host in ("localhost", f"localhost:{port}", "LocalHost:9", "127.0.0.1", "127.3.2.1:80", "[::1]", "[::1]:80"):
+            assert request(port, path, host)[0] == 200, (path, host)
+        for host in ("evil.example", f"evil.example:{port}", "127.0.0.1.evil.example", "localhost.evil.example", "10.0.0.1",
+                     "localhost:x", "localhost:", "[::1", "[::2]", "127.0.0.1@evil.example", "0.0.0.0", "127.1", "x127.0.0.1"):
+            status, headers, body = request(port, path, host)
+            assert status == 421 and b"nigh_" not in body and b"stats" not in body, (path, host, status)
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
+        sock.sendall(b"GET /page.json HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n")
+        assert sock.recv(12).endswith(b"400")
+    assert request(port, "/page.json", "")[0] == 200, "who sends none is no browser"
+    assert request(port, "/page.json", method="POST")[0] == 405
+    assert request(port, "/page.json", method="OPTIONS")[0] == 405
+    assert request(port, "/page.html")[0] == request(port, "/../page.js")[0] == request(port, "/page.js/")[0] == 404
+    assert node.stop()[0] == 0
+
+
+def test_the_other_loopback():
+    """Of the other family the kernel says whose socket it is, too."""
+    (port,) = free_ports(1)
+    node = raw.Node("--http", f"[::1]:{port}")
+    if not node.ready:
+        raise raw.Skipped("this machine has no ::1")
+    connection = http.client.HTTPConnection("::1", port, timeout=60)
+    connection.request("GET", "/page.json")
+    said = json.loads(connection.getresponse().read())
+    connection.close()
+    assert said["node"]["sees_all"] and len(said["pools"]) <= 1 and "pools_hidden" not in said
+    assert node.stop()[0] == 0
+
+
+def as_somebody(command, node_path):
+    return subprocess.run(command, env={**os.environ, "NIGH_SOCKET": node_path}, user=SOMEBODY, group=SOMEBODY, extra_groups=[],
+                          check=True, capture_output=True, timeout=60).stdout
+
+
+ASK = ("import sys, http.client; c = http.client.HTTPConnection('127.0.0.1', int(sys.argv[1])); "
+       "c.request('GET', sys.argv[2]); sys.stdout.buffer.write(c.getresponse().read())")
+
+
+def test_each_user_sees_his_own():
+    """Root, and another: names of what he may not read are not told, nor who holds it."""
+    if os.geteuid() != 0:
+        raise raw.Skipped("only root can be somebody else")
+    (port,) = free_ports(1)
+    node = raw.Node("--http", str(port), "--space-memory", "16M")
+    wait_for(lambda: "spaces" in page(port))
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder, within_reach(folder):
+        own, nigh = {**os.environ, "NIGH_SOCKET": node.path}, os.environ["NIGH"]
+        subprocess.run([nigh, "put", "roots-secret", "-"], input=b"x" * 5000, env=own, check=True, capture_output=True)
+        subprocess.run([nigh, "space", "create", "secret-space", "1M"], env=own, check=True, capture_output=True)
+        for _ in range(3):
+            subprocess.run([nigh, "get", "roots-secret"], env=own, check=True, capture_output=True)
+            page(port)
+        as_somebody([nigh, "put", "somebodys", "/dev/null"], node.path)
+        mine = page(port)
+        text = as_somebody(["/usr/bin/python3", "-c", ASK, str(port), "/page.json"], node.path).decode()
+        numbers = as_somebody(["/usr/bin/python3", "-c", ASK, str(port), "/metrics"], node.path).decode()
+    theirs = json.loads(text)
+    assert mine["node"]["sees_all"] and not theirs["node"]["sees_all"]
+    assert {pool["name"] for pool in mine["pools"]} == {"uid-0", f"uid-{SOMEBODY}"}
+    assert {pool["name"] for pool in theirs["pools"]} == {f"uid-{SOMEBODY}"}
+    assert theirs["pools_hidden"]["count"] == 1 and theirs["pools_hidden"]["objects"] == 1
+    assert theirs["pools_hidden"]["bytes"] == next(pool["bytes"] for pool in mine["pools"] if pool["name"] == "uid-0")
+    assert [space["name"] for space in mine["spaces"]] == ["secret-space"]
+    assert theirs["spaces"] == [] and theirs["spaces_hidden"] == 1
+    assert any(at["name"] == "roots-secret" for at in mine["hottest"]), mine["hottest"]
+    assert theirs["hottest_hidden"] >= 1
+    for said in (text, numbers):
+        assert "secret" not in said and '"uid-0"' not in said, said
+    assert f'nigh_pool_objects{{pool="uid-{SOMEBODY}",state="sealed"}} 1' in numbers
+    assert 'nigh_pool_objects{pool="",state="sealed"} 1' in numbers
+    assert node.stop()[0] == 0
+
+
+def test_a_node_that_stands_still_is_not_made_up():
+    (port,) = free_ports(1)
+    node = raw.Node("--http", str(port))
+    said = page(port)
+    assert said["spaces"] is None and "serves none" in said["spaces_why"]
+    assert said["regions"] is None or said["regions"] == []
+    assert said["hottest"] == [] and said["links"] == [] and said["transfers"]["now"] == []
+    assert said["nodes"][0]["self"] and said["node"]["rank"] == 0
+    assert sum(said["calls"]["here"]["buckets"]) == 0
+    assert node.stop()[0] == 0
+
+
+# ---- numbers under load
+
+
+class Loaded:
+    """Three nodes that agree, each with a page, a service, and a load."""
+
+    def __init__(self):
+        self.ports = free_ports(3)
+        self.cluster = Five("--space-memory", "16M", nodes=3)
+        self.stack = contextlib.ExitStack()
+        self.members = self.loads = self.servers = None
+
+    def __enter__(self):
+        self.members = self.stack.enter_context(self.cluster)
+        for rank, (member, port) in enumerate(zip(self.members, self.ports)):
+            assert member.end() == 0
+            member.flags += ["--http", str(port), "--state", os.path.join(self.cluster.folder.name, f"state{rank}")]
+        for member in self.members:
+            member.start()
+        self.cluster.wait_met()
+        for member in self.members:
+            wait_for(lambda: member.numbers()["view_quorum"] == 1, 60)  # noqa: B023
+        self.servers = [serve(member, "echo") for member in self.members]
+        self.members[0].good("region", "create", "matrix", "3M", "--chunk", "1M", "--spread")
+        self.members[0].good("space", "create", "table", "2M")
+        self.loads = [subprocess.Popen([os.environ["PAGE_LOAD"], member.path, str(rank), "3", str(PER_SECOND)],
+                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+                      for rank, member in enumerate(self.members)]
+        for load in self.loads:
+            assert load.stdout.readline() == b"ready\n"
+        return self
+
+    def rest(self):
+        """Ends the loads: what each says that it did."""
+        said = [json.loads(load.communicate(timeout=60)[0]) for load in self.loads]
+        assert all(load.returncode == 0 for load in self.loads)
+        self.loads = []
+        return said
+
+    def __exit__(self, kind, error, trace):
+        for load in self.loads:
+            load.kill()
+            load.communicate()
+        for server in self.servers:
+            end(server)
+        return self.stack.__exit__(kind, error, trace)
+
+
+def grows(before, now, after):
+    """Of two answers of a verb, and one of the page between them: what only grows lies between."""
+    for name in ("seals", "pulls", "calls_begun", "calls_taken", "pulled_bytes_two_sided", "pulled_bytes_one_sided",
+                 "served_bytes", "gets_asked", "turns", "uptime_us"):
+        assert before[name] <= now[name] <= after[name], (name, before[name], now[name], after[name])
+    assert now["seals"] > 0
+
+
+def compare_under_load(loaded):
+    for member, port in zip(loaded.members, loaded.ports):
+        before, said, after = member.numbers(), page(port), member.numbers()
+        grows(before, said["stats"], after)
+        assert sum(sum(said["calls"][kind]["buckets"]) for kind in ("here", "there")) <= after["calls_begun"]
+        assert sum(len(request(port, path)[2]) for path in ("/", "/page.css", "/page.js", "/page.json")) < WEIGHT
+
+
+def same_nodes(said, verb):
+    keys = ("rank", "name", "state", "life", "view", "votes", "incarnation", "self", "address")
+    assert [{key: node[key] for key in keys} for node in said["nodes"]] == [{key: node[key] for key in keys} for node in verb]
+    links = {link["rank"]: link for link in said["links"]}
+    for node in verb:
+        if node["rank"] in links and node["crossover"] != "unknown":
+            assert links[node["rank"]]["crossover"] in (node["crossover"], "known"), (links[node["rank"]], node)
+
+
+def same_regions_and_spaces(said, member):
+    wait_keys = ("name", "home", "size", "chunk_size", "uid", "mappable", "donated", "chunks")
+    assert [{key: region[key] for key in wait_keys} for region in said["regions"]] == [
+        {key: region[key] for key in wait_keys} for region in member.parsed("region", "ls")]
+    (space,) = said["spaces"]
+    verb = member.parsed("space", "stat", space["name"])
+    assert all(space[key] == verb[key] for key in ("name", "home_size", "cache_size", "used_size", "block_size", "nodes"))
+    assert all(space["here"][key] == verb["here"][key] for key in ("reads", "hits", "writes", "locks", "asks"))
+
+
+def compare_at_rest(loaded, did):
+    """Nothing changes any more: all is equal."""
+    for rank, (member, port) in enumerate(zip(loaded.members, loaded.ports)):
+        wait_for(lambda: member.numbers()["loans"] == 0)  # noqa: B023
+        wait_for(lambda: page(port)["regions_age_us"] < 500000)  # noqa: B023
+        said, verb = page(port), member.numbers()
+        moving = {"turns", "sleeps", "wakes", "uptime_us", "region_operations", "device_wakes", "sessions", "hints",
+                  "call_frames_sent", "nodes_reached"}
+        different = {name: (said["stats"][name], verb[name]) for name in verb
+                     if name not in moving and said["stats"].get(name) != verb[name]}
+        assert set(said["stats"]) >= set(verb) and not different, different
+        (pool,) = said["pools"]
+        listed = member.parsed("ls")
+        assert pool["objects"] == len([item for item in listed if item["state"] == "sealed"]) == said["stats"]["objects"]
+        assert pool["objects_unsealed"] == pool["objects_deleting"] == 0
+        assert pool["index_used"] == said["stats"]["index_used"]
+        assert said["stats"]["used_bytes"] >= pool["bytes"] >= sum(item["data_size"] for item in listed)
+        assert said["stats"]["seals"] == did[rank]["puts"], "each put of the load, and no other"
+        answered = sum(sum(said["calls"][kind]["buckets"]) for kind in ("here", "there"))
+        assert answered <= said["stats"]["calls_begun"], "some were begun before a service was known there"
+        assert sum(said["calls"]["there"]["buckets"]) == did[rank]["calls"] > 0, (said["calls"], did[rank])
+        assert sum(said["calls"]["served"]["buckets"]) == said["stats"]["calls_taken"] > 0
+        same_nodes(said, member.parsed("nodes"))
+        same_regions_and_spaces(said, member)
+        text = metrics(port)
+        for name in ("objects", "used_bytes", "links_up", "regions_mapped", "spaces"):
+            assert f"\nnigh_{name} {verb[name]}\n" in text, name
+        assert f'\nnigh_pool_objects{{pool="{pool["name"]}",state="sealed"}} {pool["objects"]}\n' in text
+        assert f'\nnigh_service_seconds_count {said["stats"]["calls_taken"]}\n' in text
+        assert 'nigh_call_seconds_bucket{to="there",le="+Inf"} ' in text
+
+
+def hot_is_hot(loaded):
+    """The one that each load reads most, and holds, is the hottest; its holder is the load."""
+    for rank, (member, port, load) in enumerate(zip(loaded.members, loaded.ports, loaded.loads)):
+        wait_for(lambda: page(port)["hottest"][:1] and page(port)["hottest"][0]["name"] == f"hot-{rank}", 60)  # noqa: B023
+        hot = page(port)["hottest"][0]
+        assert hot["uses"] > page(port)["uses_seen"] / 4, hot
+        who = member.parsed("who", f"hot-{rank}")["holders"]
+        assert [holder["pid"] for holder in hot["holders"]] == [load.pid] == [holder["pid"] for holder in who], (hot, who)
+        assert hot["holders"][0]["views"] >= 1 and hot["holders"][0]["name"] == "page-load"
+
+
+def transfers_are_told(loaded):
+    for rank, port in enumerate(loaded.ports):
+        wait_for(lambda: any(at["way"] == "read" for at in page(port)["transfers"]["past"]) or  # noqa: B023
+                 page(port)["stats"]["pulled_bytes_one_sided"] > 0, 60)  # noqa: B023
+        past = page(port)["transfers"]["past"]
+        assert past == sorted(past, key=lambda at: at["ago_us"]) and past[0]["ago_us"] < 60e6
+        for at in past:
+            assert at["rank"] != rank and at["direction"] == "in" and at["done_bytes"] == at["bytes"] > 0, at
+            assert at["name"].startswith("load-") and at["way"] in ("inline", "sent", "read", "pushed"), at
+            if "took_us" in at:
+                assert abs(at["bytes_per_second"] - at["bytes"] * 1e6 / at["took_us"]) <= 1, at
+
+
+def long_names_are_cut(loaded):
+    """Between two characters, and it is to be seen."""
+    name = "x" + "é" * 40
+    loaded.members[1].good("put", name, "/dev/null")
+    loaded.members[0].good("get", name)
+    wait_for(lambda: page(loaded.ports[0])["transfers"]["past"][0]["name"] == "x" + "é" * 21 + "…")
+
+
+def test_numbers_are_those_of_the_verbs():
+    with Loaded() as loaded:
+        hot_is_hot(loaded)
+        for _ in range(5):
+            compare_under_load(loaded)
+        transfers_are_told(loaded)
+        did = loaded.rest()
+        compare_at_rest(loaded, did)
+        long_names_are_cut(loaded)
+
+
+# ---- in a browser
+
+# What is wider than the window, and what has no width for its words.
+WIDE = """(() => {
+  const wide = document.documentElement.scrollWidth > document.documentElement.clientWidth;
+  const out = [...document.querySelectorAll("body *")].filter(e => !e.closest(".table") && !e.closest("svg") && !e.closest("thead") &&
+    e.getBoundingClientRect().right > document.documentElement.clientWidth + 1);
+  return wide || out.length > 0 ? out.slice(0, 3).map(e => e.outerHTML.slice(0, 120)).concat(String(wide)) : [];
+})()"""
+# Contrast of each text with what is behind it; below 4.5 it is said.
+PALE = """(() => {
+  const rgb = c => (c.match(/[\\d.]+/g) || []).map(Number), lin = v => (v /= 255) <= .03928 ? v / 12.92 : ((v + .055) / 1.055) ** 2.4;
+  const light = c => .2126 * lin(c[0]) + .7152 * lin(c[1]) + .0722 * lin(c[2]);
+  const behind = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length < 4 || c[3] > 0) return c; } return [255, 255, 255]; };
+  const bad = new Set();
+  for (const e of document.querySelectorAll("body *")) {
+    if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) || e.tagName === "TITLE" || e.tagName === "NOSCRIPT") continue;
+    const style = getComputedStyle(e), ink = rgb(e.closest("svg") ? style.fill : style.color), a = light(ink), b = light(behind(e));
+    const ratio = (Math.max(a, b) + .05) / (Math.min(a, b) + .05);
+    if (ratio < 4.5) bad.add(`${e.tagName} ${e.className.baseVal ?? e.className} ${e.textContent.slice(0, 20)} ${ratio.toFixed(2)}`);
+  }
+  return [...bad];
+})()"""
+# What a reader of screens is told: headings, and a name for each picture that is not hidden.
+NAMELESS = """[...document.querySelectorAll("svg")].filter(e => !e.closest("[aria-hidden=true]") && !e.getAttribute("aria-label")).length +
+  [...document.querySelectorAll("section")].filter(e => !e.getAttribute("aria-label") && !document.getElementById(e.getAttribute("aria-labelledby"))).length"""
+# Words in pictures that are drawn smaller than they are meant to be.
+TINY = """[...document.querySelectorAll("svg[viewBox]")].filter(e => e.querySelector("text") && e.getBoundingClientRect().width < .95 * e.viewBox.baseVal.width).length"""
+ANSWERED = "document.documentElement?.className === 'live'"
+
+
+def need_browser():
+    if browser.program() is None:
+        raise raw.Skipped("there is no Chromium")
+
+
+def leave_picture(tab, name):
+    folder = os.environ.get("NIGH_PICTURES")
+    if folder:
+        tab.picture(os.path.join(folder, f"{name}.png"))
+        tab.picture(os.path.join(folder, f"{name}-window.png"), whole=False)
+
+
+def looks_right(tab, name):
+    tab.wait(ANSWERED)
+    assert tab.value(WIDE) == [], (name, tab.value(WIDE))
+    assert tab.value(PALE) == [], (name, tab.value(PALE))
+    assert tab.value(NAMELESS) == 0, name
+    assert tab.value(TINY) == 0, name
+    leave_picture(tab, name)
+    assert not tab.errors, (name, tab.errors)
+
+
+def shown(tab, label):
+    return int(tab.value(f'document.querySelector("[data-key=\'{label}\']").dataset.value'))
+
+
+def test_a_browser_shows_it_under_load():
+    need_browser()
+    with Loaded() as loaded, browser.Browser() as tab:
+        member, port = loaded.members[0], loaded.ports[0]
+        hot_is_hot(loaded)
+        for dark in (False, True):
+            for width, height, touch in WIDTHS:
+                tab.look(width, height, dark, touch)
+                tab.go(f"http://127.0.0.1:{port}/")
+                tab.wait(ANSWERED)
+                tab.wait("document.querySelectorAll('#hottest tbody tr').length > 0 && "
+                         "document.querySelectorAll('#past tbody tr').length > 0")
+                tab.listen(2.5)
+                looks_right(tab, f"page-{width}-{'dark' if dark else 'light'}")
+        before = member.numbers()
+        asked = int(tab.value("document.body.dataset.asked"))
+        tab.wait(f"Number(document.body.dataset.asked) > {asked + 1500000}")
+        puts = "document.querySelector(\"[data-key='Puts a second'] span\").textContent"
+        tab.wait(f"parseFloat({puts}) > 0")
+        told = {label: shown(tab, label) for label in ("Puts a second", "Objects", "Pulls a second")}
+        rate = float(tab.value(puts).replace("\u202f", ""))
+        after = member.numbers()
+        assert before["seals"] <= told["Puts a second"] <= after["seals"], (before["seals"], told, after["seals"])
+        assert before["pulls"] <= told["Pulls a second"] <= after["pulls"] and told["Objects"] > 0
+        # It is of a second at least, which lies between the two.
+        assert rate <= (after["seals"] - before["seals"]) / .9, (rate, before["seals"], after["seals"])
+        loaded.rest()
+        wait_for(lambda: member.numbers()["loans"] == 0)
+        asked = int(tab.value("document.body.dataset.asked"))
+        tab.wait(f"Number(document.body.dataset.asked) > {asked + 2000000}")
+        numbers = member.numbers()
+        assert shown(tab, "Objects") == numbers["objects"] and shown(tab, "Memory in use") == numbers["used_bytes"]
+        assert shown(tab, "Nodes up") == 3 and shown(tab, "Calls a second") == numbers["calls_begun"]
+        assert tab.value("[...document.querySelectorAll('#nodes tbody tr')].map(r => r.cells[3].dataset.value).join()") == "up,up,up"
+        assert tab.value("document.querySelector('#regions tbody tr').cells[0].textContent") == "matrix"
+        assert tab.value("document.querySelector('#spaces tbody tr').cells[0].textContent") == "table"
+        assert not tab.errors, tab.errors
+
+
+def test_names_are_text():
+    need_browser()
+    (port,) = free_ports(1)
+    node = raw.Node("--http", str(port), "--space-memory", "16M")
+    own = {**os.environ, "NIGH_SOCKET": node.path}
+    nigh = os.environ["NIGH"]
+    subprocess.run([nigh, "put", HOSTILE, "-"], input=b"x" * 100, env=own, check=True, capture_output=True)
+    subprocess.run([nigh, "space", "create", "<script>alert(2)</script>", "1M"], env=own, check=True, capture_output=True)
+    with browser.Browser() as tab:
+        tab.look(360, 780, touch=True)
+        tab.go(f"http://localhost:{port}/")
+        tab.wait(ANSWERED)
+        for _ in range(3):
+            subprocess.run([nigh, "get", HOSTILE], env=own, check=True, capture_output=True)
+        tab.wait("document.querySelectorAll('#hottest tbody tr').length > 0")
+        assert tab.value("document.querySelector('#hottest td').textContent") == HOSTILE.replace("\u202e", "\\u202e")
+        tab.wait("document.querySelectorAll('#spaces tbody tr').length > 0")
+        assert tab.value("document.querySelectorAll('td img, td script').length") == 0
+        looks_right(tab, "names")
+        assert node.stop()[0] == 0
+        tab.wait("document.documentElement.className === 'old'")
+        assert "does not answer; these numbers are of" in tab.value("document.getElementById('state-text').textContent")
+    # The browser says so when nobody listens any more; that is no script's fault.
+    assert all("ERR_CONNECTION" in error or "Failed to load" in error for error in tab.errors), tab.errors
+
+
+# ---- alerts
+
+
+def test_alerts_speak_of_what_is_told():
+    promtool = shutil.which("promtool")
+    if promtool is None:
+        raise raw.Skipped("there is no promtool")
+    folder = os.path.join(SOURCE, "share", "prometheus")
+    for arguments in (["check", "rules", "nigh.rules.yml"], ["test", "rules", "nigh.test.yml"]):
+        done = subprocess.run([promtool, *arguments], cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+    (port,) = free_ports(1)
+    node = raw.Node("--http", str(port), "--space-memory", "16M")
+    subprocess.run([os.environ["NIGH"], "space", "create", b"no\nutf-8 \xff\"", "1M"], env={**os.environ, "NIGH_SOCKET": node.path},
+                   check=True, capture_output=True)
+    text = metrics(port)
+    assert 'nigh_one_space_reads_total{space="no\\nutf-8 \\\\xff\\""} 0' in text, text[-2000:]
+    done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with open(os.path.join(folder, "nigh.rules.yml"), encoding="utf-8") as file:
+        asked = set(re.findall(r"\bnigh_\w+", "\n".join(line for line in file if "expr:" in line)))
+    told = set(re.findall(r"^# TYPE (\w+)", text, re.M))
+    assert asked and not {name for name in asked if name not in told and name.removesuffix("_bucket") not in told}, asked - told
+    assert node.stop()[0] == 0
+
+
+if __name__ == "__main__":
+    sys.exit(raw.run_tests(globals()))
