@@ -386,10 +386,11 @@ static bool find_folder(const struct doctor *doctor, const struct setup *setup, 
         doctor_find(doctor, DOCTOR_NOTE, subject, UNHIDE, "%s (%s) is not for this user to look at",
                     *looked, setup->source);
     } else {
-        doctor_find(doctor, DOCTOR_BAD, subject,
-                    "mkdir -p what it is to lie in, and let the node's user write there",
-                    "%s (%s) cannot be made: %s: %s", path, setup->source, *looked,
-                    strerror(errno));
+        doctor_find(
+            doctor, DOCTOR_BAD, subject,
+            errno == ENOTDIR ? "name a folder, or move the file away"
+                             : "mkdir -p what it is to lie in, and let the node's user write there",
+            "%s (%s) cannot be made: %s: %s", path, setup->source, *looked, strerror(errno));
     }
     return false;
 }

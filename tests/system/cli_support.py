@@ -122,6 +122,26 @@ def test_a_program_with_a_node_in_it():
         assert node.returncode == 0
 
 
+def test_a_program_that_is_not_nighd():
+    """What only it says stays nobody's business, though it has a node."""
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        path, said = os.path.join(folder, "sock"), os.path.join(folder, "said")
+        with open(said, "wb") as log:
+            node = subprocess.Popen(["other", "--memory", "64M", "--socket", path], executable=os.environ["NIGHD"], stderr=log)
+        raw.Node.running.append(node)
+        raw.wait_for(lambda: b"node started" in read(said))
+        nigh = os.environ["NIGH"]
+        known = b"".join(read(file).lower() for file in (nigh, os.path.join(os.path.dirname(nigh), "..", "client", "libnigh.so")))
+        helped = subprocess.run([os.environ["NIGHD"], "--help"], stdout=subprocess.PIPE, check=True).stdout
+        lone = [word for word in re.findall(rb"[a-z]{4,}", helped) if word not in known]
+        log = write(folder, "log", b" ".join(lone[:1]) + b"\n")
+        text = good("support", "--output", "-", "--socket", path, "--log", log).decode()
+        assert lone and re.search(r"\n== log\n~[0-9a-f]{8}\n$", text), (lone, text[-200:])
+        assert good("support", "--output", "-", "--socket", path).decode().split("\n== log\n")[1].startswith("none: ")
+        node.terminate()
+        assert node.wait(timeout=60) == 0
+
+
 def test_no_node():
     with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
         env = {"NIGH_SOCKET": os.path.join(folder, "none")}

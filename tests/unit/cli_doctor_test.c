@@ -277,6 +277,8 @@ static void directories_that_will_not_do_are_said(void **state)
     expect(DOCTOR_GOOD, "state dir", "can be written", NULL);
     look_at_config("[node]\nspill = /old/spill\n", own, false);
     expect(DOCTOR_BAD, "spill dir", "mounted read-only", "remount");
+    look_at_config("[node]\nspill = /old/x/y\n", own, false);
+    expect(DOCTOR_BAD, "spill dir", "Not a directory", "move the file away");
     look_at_config("[node]\nspill = /no/such/place\n", own, false);
     expect(DOCTOR_BAD, "spill dir", "/no/such: No such file", "mkdir -p");
     look_at_config("[node]\nspill = /var/lib/nigh/x\n", own, false);

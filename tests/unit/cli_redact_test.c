@@ -77,7 +77,7 @@ static void what_it_does_not_say_goes(void **state)
     static const char *const cases[] = {"payroll",
                                         "a-payroll",
                                         "lost",
-                                        "a-lost", /* a name among nigh's words */
+                                        "a-lost",
                                         "member:lost",
                                         "member7",
                                         "host7",
