@@ -24,7 +24,7 @@ BULK_ASK, BULK = 10, 11
 OP_BULK_MAKE, OP_BULK_WAIT = 35, 36
 TAKES_PAIRS, PAIR_ENDED = 260, 320  # in the session's first page
 MESSAGES = 16  # of one socket in one turn
-OP_UNKNOWN = 41  # the first that there is none of
+OP_UNKNOWN = 42  # the first that there is none of
 
 
 def expect_refused(node, data, status, *words):

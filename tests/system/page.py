@@ -16,9 +16,8 @@ import tempfile
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import browser  # noqa: E402
 import raw_session as raw  # noqa: E402
-from cluster_cli import Member  # noqa: E402
 from raw_session import free_ports, wait_for  # noqa: E402
-from regions_cli import SOMEBODY, Voter, within_reach  # noqa: E402
+from regions_cli import SOMEBODY, within_reach  # noqa: E402
 from replicas import Five  # noqa: E402
 from services import end, serve  # noqa: E402
 

@@ -21,9 +21,9 @@ MAGIC = 0x4847494E
 HELLO, WELCOME, EXTENT, GRANT, POKE, BYE = 1, 2, 3, 4, 5, 6
 READ_ONLY, RESUME = 1, 2
 PAGE, RING = 4096, 256
-# Of a welcome: its windows take fetches; may write, has pairs, takes donations, drops them, has places of its own.
-READS = 32
-WRITES = 1 | 2 | 4 | 8 | 16 | READS
+# Of a welcome: has places of its own, its windows take fetches; may write, has pairs, takes donations, drops them.
+READS = 16 | 32
+WRITES = 1 | 2 | 4 | 8 | READS
 OP_NOP, OP_LEASE, OP_CREATE, OP_SEAL, OP_ABORT, OP_GET = 0, 1, 3, 4, 5, 6
 OP_SUBSCRIBE, OP_STATS = 18, 17
 OP_CALL_LEASE, OP_REGION = 25, 39
