@@ -66,9 +66,10 @@ class Client:
         if self._fd is None:
             return
         try:
+            # Anew after whatever ended: who looked may have taken the bell that another was to ring.
             self.client.arm()
             while self.client.poll() > 0:
-                pass
+                self.client.arm()
         except Error as error:
             self._fail(error)
         for pending in [pending for pending in self._waits if pending.done()]:
