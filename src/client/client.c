@@ -621,12 +621,12 @@ nigh_status nigh_client_arm(nigh_client *client)
     (void)!read(client->bell_fd, &rung, sizeof(rung));
     if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED) {
         socket_take_in(client);
+        pairs_take_bells(client, false); /* which may look into the socket, too */
+        pairs_arm(client);
+        op_arm(client);
         /* Set after the socket was emptied and before the caller looks: a poke from here on stays
          * in the socket, or whoever takes it out rings the bell. */
         atomic_store_explicit(&client->front->poke_wanted, 1, memory_order_relaxed);
-        pairs_take_bells(client, false);
-        pairs_arm(client);
-        op_arm(client);
         shared_fence();
     }
     client->armed = true;

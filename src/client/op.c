@@ -19,6 +19,7 @@
 #include "client/socket.h"
 
 #define OP_PATIENCE_US UINT64_C(100000)
+#define POLL_POKES     8 /* times that one poll looks again because its node poked meanwhile */
 
 void op_init(struct client_op *op, nigh_client *client, const struct op_kind *kind, size_t count,
              uint64_t deadline_us)
@@ -491,6 +492,39 @@ nigh_status nigh_wait(nigh_client *client, nigh_op *given, uint64_t timeout_us)
     return error_note_end(client, status);
 }
 
+/* Whether the node has poked since the descriptor was armed: what is taken in here may have taken
+ * that out of the socket, so it is to poke again; and what it said of before that is taken in.
+ * Locked. */
+static bool op_was_poked(nigh_client *client)
+{
+    _Atomic uint32_t *wanted = &client->front->poke_wanted;
+
+    if (atomic_load_explicit(&client->state, memory_order_relaxed) != CLIENT_ATTACHED ||
+        atomic_load_explicit(wanted, memory_order_relaxed) != 0) {
+        return false;
+    }
+    atomic_store_explicit(wanted, 1, memory_order_relaxed);
+    shared_fence();
+    return true;
+}
+
+/* Locked. `armed`: the caller may sleep on the descriptor behind this. */
+static void op_take_in(nigh_client *client, bool armed)
+{
+    for (uint32_t n = 0; n < POLL_POKES; n++) {
+        if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED) {
+            ring_take_in(client, NULL);
+            socket_take_in_now_and_then(client);
+        }
+        if (!armed || !op_was_poked(client)) {
+            client->armed = armed;
+            return;
+        }
+    }
+    client->armed = true;
+    client_ring_bell(client); /* it goes on without end: the caller is to come again */
+}
+
 size_t nigh_poll(nigh_client *client)
 {
     nigh_status status = client_look(client);
@@ -528,11 +562,7 @@ size_t nigh_poll(nigh_client *client)
             pairs_end_overdue(client, now_us);
         }
     }
-    if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED) {
-        ring_take_in(client, NULL);
-        socket_take_in_now_and_then(client);
-    }
-    client->armed = armed;
+    op_take_in(client, armed);
     if (armed) {
         op_arm(client); /* of what found no room in here, too */
     }

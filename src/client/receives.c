@@ -214,11 +214,13 @@ bool calls_take_came(nigh_service *service, nigh_request *request, void *buffer)
 
 /* ---- its steps ------------------------------------------------------------ */
 
-/* A receive that answers must not wait with the answer for a place, nor keep one of those for
- * answers until a request comes: the answer goes alone, before it. */
+/* A receive that answers must not wait with the answer for a place, nor for a request where one is
+ * here, nor keep one of the places for answers until a request comes: the answer goes alone, before
+ * it. */
 static bool receive_goes_apart(const struct client_op *op)
 {
-    return op->u.call.answers && (!receive_has_place(op) || receive_keeps(op));
+    return op->u.call.answers &&
+           (!receive_has_place(op) || receive_keeps(op) || !list_empty(&op->u.call.receives->came));
 }
 
 static bool receive_has_room(struct client_op *op)
@@ -253,6 +255,10 @@ static bool receive_build(struct client_op *op, size_t step, struct session_sqe 
     if (receive_goes_apart(op)) {
         op->u.call.apart = true;
         return false;
+    }
+    if (!op->u.call.answers &&
+        calls_take_came(op->u.call.receives, op->u.call.into, op->u.call.buffer)) {
+        return false; /* it was here */
     }
     if (receive_keeps(op)) {
         receive_take_kept(op);
@@ -304,6 +310,14 @@ void calls_kept_ended(nigh_client *client, uint32_t lane, uint16_t number,
         }
     }
     if (cqe->status != NIGH_OK) {
+        return;
+    }
+    if (service->waiting_count > 0) { /* by a RECEIVE of its own, which serves the next */
+        struct client_op *op = service->waiting[0];
+
+        receive_show(service, lane, cqe, was->offset, op->u.call.into, op->u.call.buffer);
+        calls_release_receive(op);
+        op_step_ended(op);
         return;
     }
     came = malloc(sizeof(*came) + (size_t)min_u64(cqe->data_size, LIMIT_CALL_BYTES));

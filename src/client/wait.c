@@ -141,6 +141,9 @@ static void wait_leave_lead(nigh_client *client, const struct client_op *op,
 
     client_lock(client);
     atomic_store_explicit(&client->leading, false, memory_order_relaxed);
+    if (!client->armed) { /* whose application may sleep until it is poked */
+        atomic_store_explicit(&client->front->poke_wanted, 0, memory_order_relaxed);
+    }
     if (lead->revents != 0) {
         (void)!read(client->lead_fd, &rung, sizeof(rung));
     }
@@ -226,7 +229,6 @@ static bool wait_on_lane(nigh_client *client, const struct client_op *op, uint64
             (void)ppoll(fds, 3, limit_us == UINT64_MAX ? NULL : &wait, NULL);
         }
         *now_us = driver->rise(driver->context, lane);
-        atomic_store_explicit(&client->front->poke_wanted, 0, memory_order_relaxed);
     }
     wait_leave_lead(client, op, &fds[0], &fds[1]);
     return fds[2].fd != SESSION_REST_ELSEWHERE;

@@ -133,6 +133,80 @@ static void what_comes_by_the_node_waits_for_the_next_receive(void **state)
     node_fixture_stop(&node);
 }
 
+/* A call that goes through the node though its service has a pair. */
+static nigh_call_spec spec_of_near(char *reply, size_t room)
+{
+    static const nigh_id nowhere = {{1}};
+    nigh_call_spec near = spec_of("call", 4, reply, room);
+
+    near.rank = NIGH_NEAREST;
+    near.near_ids = &nowhere;
+    near.near_count = 1;
+    return near;
+}
+
+/* Begins so many receives, which a pair serves: what the lane has of them is kept. */
+static void keep_receives(const struct serving *serving, nigh_client *caller, uint32_t count)
+{
+    static uint8_t buffer[2][NIGH_CALL_BYTES];
+    nigh_op receives[2], call;
+    nigh_request requests[2];
+    char reply[8];
+    nigh_call_spec paired = spec_of("call", 4, reply, sizeof reply);
+
+    for (uint32_t n = 0; n < count; n++)
+        assert_int_equal(nigh_receive_start(serving->service, &requests[n], buffer[n], NIGH_FOREVER,
+                                            &receives[n]),
+                         NIGH_OK);
+    for (uint32_t n = 0; n < count; n++) {
+        assert_int_equal(nigh_call_start(caller, &paired, PATIENCE, &call), NIGH_OK);
+        assert_int_equal(nigh_wait(serving->client, &receives[n], PATIENCE), NIGH_OK);
+        assert_int_equal(nigh_call_reply(&requests[n], NIGH_OK, "told", 4), NIGH_OK);
+        assert_int_equal(nigh_wait(caller, &call, PATIENCE), NIGH_OK);
+    }
+}
+
+/* A request that came to what was kept is the next receive's, also where that is begun and not
+ * waited for at once; and that of one which waits by a RECEIVE of its own. */
+static void what_came_to_what_was_kept_is_received(void **state)
+{
+    static uint8_t buffer[NIGH_CALL_BYTES];
+    char reply[8];
+    struct serving serving;
+    nigh_client *caller;
+    nigh_request request;
+    nigh_op receives, call;
+
+    (void)state;
+    node_fixture_start(&node, "64M", NULL);
+    caller = open_caller();
+    serve_here(&serving);
+    pair_here(caller, &serving);
+    go_on(node.pid);
+    for (uint32_t kept = 1; kept <= 2; kept++) {
+        nigh_call_spec near = spec_of_near(reply, sizeof reply);
+
+        keep_receives(&serving, caller, kept);
+        if (kept == 2)
+            assert_int_equal(
+                nigh_receive_start(serving.service, &request, buffer, PATIENCE, &receives),
+                NIGH_OK);
+        assert_int_equal(nigh_call_start(caller, &near, NIGH_FOREVER, &call), NIGH_OK);
+        assert_int_equal(nigh_wait(caller, &call, SHORT), NIGH_TIMEOUT); /* it has gone there */
+        (void)nigh_poll(serving.client);
+        if (kept == 1)
+            assert_int_equal(
+                nigh_receive_start(serving.service, &request, buffer, PATIENCE, &receives),
+                NIGH_OK);
+        assert_int_equal(nigh_wait(serving.client, &receives, PATIENCE), NIGH_OK);
+        assert_int_equal(nigh_call_reply(&request, NIGH_OK, "told", 4), NIGH_OK);
+        assert_int_equal(nigh_wait(caller, &call, PATIENCE), NIGH_OK);
+    }
+    nigh_client_close(serving.client);
+    nigh_client_close(caller);
+    node_fixture_stop(&node);
+}
+
 /* Also when all pairs are gone by then: the lane was told of no deadline. */
 static void a_receive_ends_in_time_without_any_pair(void **state)
 {
@@ -391,6 +465,7 @@ int main(void)
         cmocka_unit_test(a_waiting_call_leaves_the_descriptor_its_bell),
         cmocka_unit_test(what_was_canceled_is_not_received),
         cmocka_unit_test(what_comes_by_the_node_waits_for_the_next_receive),
+        cmocka_unit_test(what_came_to_what_was_kept_is_received),
         cmocka_unit_test(a_receive_ends_in_time_without_any_pair),
         cmocka_unit_test(receives_without_room_end_with_their_service),
         cmocka_unit_test(two_processes_call_each_other),
