@@ -253,6 +253,40 @@ static void test_steps_without_room_time_out(void **state)
     stop(&f);
 }
 
+/* Who polls until nothing comes may sleep behind it: a look that takes the node's poke out of the
+ * socket asks for another. */
+static void test_descriptor_tells_again_behind_polls(void **state)
+{
+    struct fixture f;
+    nigh_id ids[2] = {id_of(1), id_of(2)};
+    nigh_view views[2];
+    nigh_op ops[2];
+    struct pollfd readable;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    readable = (struct pollfd){.fd = nigh_client_fd(f.client), .events = POLLIN};
+    for (int n = 0; n < 2; n++) {
+        assert_int_equal(nigh_get_start(f.client, &ids[n], 1, NIGH_FOREVER, &views[n], &ops[n]),
+                         NIGH_OK);
+    }
+    assert_true(SUPPORT_WAIT(held(&f) == 2, 20000));
+    assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+    seal(&f, 1, "one");
+    assert_int_equal(poll(&readable, 1, 20000), 1);
+    /* Not armed anew: it is looked until the descriptor has nothing to say. */
+    assert_true(SUPPORT_WAIT(nigh_poll(f.client) == 0 && poll(&readable, 1, 0) == 0, 20000));
+    assert_int_equal(nigh_op_status(&ops[0]), NIGH_OK);
+    seal(&f, 2, "two");
+    assert_int_equal(poll(&readable, 1, 20000), 1);
+    assert_true(SUPPORT_WAIT(nigh_poll(f.client) == 0, 20000));
+    assert_int_equal(nigh_op_status(&ops[1]), NIGH_OK);
+    for (int n = 0; n < 2; n++) {
+        assert_int_equal(nigh_release(f.client, &views[n]), NIGH_OK);
+    }
+    stop(&f);
+}
+
 /* A program that sleeps on the descriptor alone, which nothing else wakes, hears in time of what
  * found no room: whether that began before it was armed, or since. */
 static void test_descriptor_tells_of_what_found_no_room(void **state)
@@ -1002,6 +1036,7 @@ int main(void)
         cmocka_unit_test(test_more_ids_than_the_ring_holds),
         cmocka_unit_test(test_waiting_gets_leave_room),
         cmocka_unit_test(test_steps_without_room_time_out),
+        cmocka_unit_test(test_descriptor_tells_again_behind_polls),
         cmocka_unit_test(test_descriptor_tells_of_what_found_no_room),
         cmocka_unit_test(test_death_ends_what_found_no_room),
         cmocka_unit_test(test_rubbish_in_completions),

@@ -77,7 +77,9 @@ plant docs/b.md 'see [a](c.md) and `src/base/a.h`\n'
 expect 1 "docs/b.md:1: c.md is not there" "links: a page that is missing" "$tree/tools/check-links"
 plant docs/b.md 'see `src/base/gone.h`\n'
 expect 1 "src/base/gone.h" "links: a file that is missing" "$tree/tools/check-links"
-plant docs/b.md 'see [a](b.md#x), [b](https://a.b/) and `src/base/a.h`\n'
+plant docs/b.md '# A: `b` of c\n\nsee [a](b.md#y)\n'
+expect 1 "docs/b.md:3: b.md has no heading #y" "links: a heading that is missing" "$tree/tools/check-links"
+plant docs/b.md '# A: `b` of c\n\nsee [a](b.md#a-b-of-c), [b](https://a.b/), [c](#a-b-of-c) and `src/base/a.h`\n'
 expect 0 "" "links: what is there passes" "$tree/tools/check-links"
 
 plant tests/unit/c_test.c '/* C. */\n    cmocka_unit_test(test_c),\n    MY_TEST(defect_07_c),\nvoid test_not_run(void)\n'
