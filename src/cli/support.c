@@ -435,7 +435,8 @@ static void say_what_is_in_it(const struct report *report, const char *path)
            "passwords (%llu found in texts and removed).\n",
            (unsigned long long)redact->secrets);
     if (redact->keeps_names) {
-        printf("With --names it has the names of hosts, users, pools, spaces, files and addresses.\n");
+        printf(
+            "With --names it has the names of hosts, users, pools, spaces, files and addresses.\n");
     } else {
         printf("%llu words that nigh does not say itself (hosts, users, pools, files, addresses) "
                "became ~ and eight digits.\n",
