@@ -471,7 +471,10 @@ def test_alerts_speak_of_what_is_told():
     done = subprocess.run([promtool, "check", "metrics"], input=text, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     with open(os.path.join(folder, "nigh.rules.yml"), encoding="utf-8") as file:
-        asked = set(re.findall(r"\bnigh_\w+", "\n".join(line for line in file if "expr:" in line)))
+        rules = file.read()
+    asked = set(re.findall(r"\bnigh_\w+", "\n".join(line for line in rules.splitlines() if "expr:" in line)))
+    options = set(re.findall(r"--[a-z][a-z-]*", subprocess.run([os.environ["NIGHD"], "--help"], check=True, capture_output=True, text=True).stdout))
+    assert set(re.findall(r"--[a-z][a-z-]*", rules)) <= options, "a remedy names an option that there is not"
     told = set(re.findall(r"^# TYPE (\w+)", text, re.M))
     assert asked and not {name for name in asked if name not in told and name.removesuffix("_bucket") not in told}, asked - told
     assert node.stop()[0] == 0
