@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Wake-ups: whoever sleeps hears of what comes, whatever came between looking and lying down. Those
+ * schedules are forced: what a client sleeps with and reads its socket with is the program's own.
+ */
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "client/client_internal.h"
+#include "client_fixture.h"
+
+#define SLOW_MS 20000
+
+/* What happens before this thread sleeps next; once. */
+static _Thread_local struct between {
+    void (*happens)(void *context, int socket_fd);
+    void *context;
+} before_sleep;
+
+/* What its last sleep came to; 0: only the time passed. */
+static _Thread_local int slept;
+
+static void happen(struct between *between, int socket_fd)
+{
+    struct between now = *between;
+
+    between->happens = NULL;
+    if (now.happens != NULL) {
+        now.happens(now.context, socket_fd);
+    }
+}
+
+int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask)
+{
+    struct timespec left = {0}; /* the kernel writes there */
+
+    if (timeout != NULL) {
+        left = *timeout;
+    }
+    happen(&before_sleep, fds[0].fd);
+    slept =
+        (int)syscall(SYS_ppoll, fds, count, timeout != NULL ? &left : NULL, mask, (NSIG + 7) / 8);
+    return slept;
+}
+
+static bool is_readable(int fd, int wait_ms)
+{
+    struct pollfd readable = {.fd = fd, .events = POLLIN};
+
+    return poll(&readable, 1, wait_ms) == 1;
+}
+
+/* ---- one thread sleeps for all ---------------------------------------------------------------- */
+
+struct looker {
+    struct fixture *fixture;
+    int socket_fd;
+    bool was_poked, was_taken;
+};
+
+static void *look_for_events(void *context)
+{
+    struct looker *looker = context;
+    nigh_client *client = looker->fixture->client;
+    nigh_event event;
+
+    looker->was_taken = SUPPORT_WAIT(nigh_next_event(client, 0, &event) == NIGH_TIMEOUT &&
+                                         !is_readable(looker->socket_fd, 0),
+                                     SLOW_MS);
+    return NULL;
+}
+
+/* What the sleeper waits for comes, and the poke that says so is read by another thread, which has
+ * no use for it. */
+static void take_the_poke(void *context, int socket_fd)
+{
+    struct looker *looker = context;
+    pthread_t thread;
+
+    looker->socket_fd = socket_fd;
+    seal(looker->fixture, 1, "one");
+    looker->was_poked = is_readable(socket_fd, SLOW_MS);
+    if (pthread_create(&thread, NULL, look_for_events, looker) == 0) {
+        (void)pthread_join(thread, NULL);
+    }
+}
+
+static void test_a_poke_is_handed_on_to_who_sleeps(void **state)
+{
+    struct fixture f;
+    struct looker looker = {.fixture = &f};
+    nigh_id id = id_of(1);
+    nigh_view view;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    assert_int_equal(nigh_subscribe(f.client, 0), NIGH_OK);
+    before_sleep = (struct between){take_the_poke, &looker};
+    assert_int_equal(nigh_get(f.client, &id, 1, SLOW_MS * 1000, &view), NIGH_OK);
+    assert_true(looker.was_poked);
+    assert_true(looker.was_taken);
+    assert_int_not_equal(slept, 0);
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    stop(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_poke_is_handed_on_to_who_sleeps),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
