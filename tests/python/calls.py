@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Calls and services in Python: replies, statuses, what goes unanswered, deadlines, a service that ends."""
+import gc
 import os
 import signal
 import sys
 import threading
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from node import MIB, child_of, other, raises, run_tests, wait_for, with_client  # noqa: E402
+from node import MIB, child_of, in_child, other, raises, run_tests, wait_for, with_client  # noqa: E402
 
 import nigh  # noqa: E402
 
@@ -169,6 +170,35 @@ def test_calls_bring_memory(client):
     buffer.release()
     server.stop()
     assert not server.raised
+
+
+@with_client()
+def test_memory_of_an_ended_call_is_out_of_the_collectors_sight(client):
+    """Closing it takes its time, and others run meanwhile."""
+    server = Server(client, "ends", lambda request: b"")
+
+    def child():  # which would crash
+        own, is_done = other(client), threading.Event()
+
+        def collect():
+            while not is_done.is_set():
+                gc.collect()
+
+        collector = threading.Thread(target=collect)
+        collector.start()
+        for _ in range(20):
+            with own.alloc_bulk(4096) as first, own.alloc_bulk(4096) as second:
+                pending = own.call_start("ends", bulks=[first, second], timeout=20)
+            del first, second
+            wait_for(lambda: own.poll() >= 0 and pending.done())
+            assert pending.result() == b""
+        is_done.set()
+        collector.join()
+        own.close()
+
+    in_child(child)
+    server.stop()
+
 
 @with_client()
 def test_requests_by_hand(client):

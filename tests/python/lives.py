@@ -12,22 +12,9 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from node import MIB, child_of, other, raises, run_tests, wait_for, with_client  # noqa: E402
+from node import MIB, child_of, in_child, other, raises, run_tests, wait_for, with_client  # noqa: E402
 
 import nigh  # noqa: E402
-
-
-def in_child(what):
-    """Runs a function in a child of fork; it ends well."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            what()
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-            os._exit(1)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 @with_client()

@@ -49,12 +49,16 @@ nigh_op *pending_op(struct pending_object *pending)
     return &pending->op;
 }
 
+/* From here on the collector, which may come while what is closed gives the lock back, sees nothing
+ * of it: its references go one after the other. */
 static void drop_state(struct pending_object *pending)
 {
-    if (pending->state != NULL) {
-        pending->kind->clear(pending->state);
-        PyMem_Free(pending->state);
-        pending->state = NULL;
+    void *state = pending->state;
+
+    pending->state = NULL;
+    if (state != NULL) {
+        pending->kind->clear(state);
+        PyMem_Free(state);
     }
 }
 
