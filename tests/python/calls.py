@@ -86,13 +86,15 @@ def test_errors_of_no_status_are_answered(client):
     class Own(nigh.Error):
         status = 7
 
+    errors = {b"": nigh.Error("nobody's"), b"own": Own("mine"), b"pending": nigh.PendingError("no end")}
+
     def refuse(request):
-        raise Own("mine") if request.bytes else nigh.Error("nobody's")
+        raise errors[request.bytes]
 
     server = Server(client, "refuse", refuse)
-    for request in (b"", b"x"):
+    for request in errors:
         try:
-            client.call("refuse", request)
+            client.call("refuse", request, timeout=20)
             raise AssertionError
         except nigh.CanceledError as error:
             assert error.answered
@@ -215,8 +217,9 @@ def test_requests_by_hand(client):
     assert request.bytes == b"one" and request.timeout is None
     with raises(ValueError):
         request.reply(bytes(8193))
-    with raises(ValueError):
-        request.reply(status=1)
+    for status in (1, nigh.PendingError.status):
+        with raises(ValueError):
+            request.reply(status=status)
     request.reply(b"first")
     with raises(nigh.ClosedError):
         request.reply(b"second")

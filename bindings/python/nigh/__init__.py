@@ -180,11 +180,11 @@ def serve(service: Service, answer: Callable[[Request], bytes | None]) -> None:
 
 
 _STATUSES = frozenset(each.status for each in vars(_native).values() if isinstance(each, type) and issubclass(each, Error)
-                      and each is not Error)
+                      and each not in (Error, _native.PendingError))
 
 
 def _answer_of(error: Error) -> int:
-    """The status that a service answers with: one that there is, whatever a program made of nigh.Error."""
+    """The status that a service answers with: one that there is, and an end, whatever a program made of nigh.Error."""
     return error.status if error.status in _STATUSES else _native.CanceledError.status
 
 
