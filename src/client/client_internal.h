@@ -200,6 +200,7 @@ struct nigh_client {
     int lead_fd;          /* eventfd: wakes the thread that sleeps on the socket */
     _Atomic bool leading; /* a thread sleeps on the socket for all; written locked */
     bool armed;
+    bool poked; /* the socket said so, since a look at it began */
     bool subscribed;
     uint32_t hears;     /* NIGH_SUBSCRIBE_*, that a new connection asks for, too */
     bool events_missed; /* a restart of the node swallowed some */

@@ -493,14 +493,14 @@ nigh_status nigh_wait(nigh_client *client, nigh_op *given, uint64_t timeout_us)
 }
 
 /* Whether the node has poked since the descriptor was armed: what is taken in here may have taken
- * that out of the socket, so it is to poke again; and what it said of before that is taken in.
- * Locked. */
+ * that out of the socket, so it is to poke again; and what it said of before that is taken in. A
+ * thread that leads may have asked it already, and then only who read the poke knows. Locked. */
 static bool op_was_poked(nigh_client *client)
 {
     _Atomic uint32_t *wanted = &client->front->poke_wanted;
 
     if (atomic_load_explicit(&client->state, memory_order_relaxed) != CLIENT_ATTACHED ||
-        atomic_load_explicit(wanted, memory_order_relaxed) != 0) {
+        (!client->poked && atomic_load_explicit(wanted, memory_order_relaxed) != 0)) {
         return false;
     }
     atomic_store_explicit(wanted, 1, memory_order_relaxed);
@@ -511,18 +511,23 @@ static bool op_was_poked(nigh_client *client)
 /* Locked. `armed`: the caller may sleep on the descriptor behind this. */
 static void op_take_in(nigh_client *client, bool armed)
 {
-    for (uint32_t n = 0; n < POLL_POKES; n++) {
+    bool again = true, poked = client->poked;
+
+    for (uint32_t n = 0; n < POLL_POKES && again; n++) {
+        client->poked = false;
         if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED) {
             ring_take_in(client, NULL);
             socket_take_in_now_and_then(client);
         }
-        if (!armed || !op_was_poked(client)) {
-            client->armed = armed;
-            return;
-        }
+        again = armed && op_was_poked(client);
+        poked = poked || again;
     }
-    client->armed = true;
-    client_ring_bell(client); /* it goes on without end: the caller is to come again */
+    client->armed = armed;
+    /* It goes on without end, or the poke was of an event, which is not taken in here: the caller
+     * is to come again. */
+    if (again || (poked && client->subscribed && ring_has_events(client))) {
+        client_ring_bell(client);
+    }
 }
 
 size_t nigh_poll(nigh_client *client)
@@ -550,7 +555,7 @@ size_t nigh_poll(nigh_client *client)
     }
     /* The caller is looking: what ends here needs no bell. */
     armed = client->armed;
-    client->armed = false;
+    client->armed = client->poked = false;
     if (pairs_bell(client) >= 0) {
         uint64_t now_us;
 

@@ -92,6 +92,7 @@ static void socket_say_drops(nigh_client *client)
 /* One poke is all that the node says: whoever reads it hands it on to who sleeps. */
 static void socket_take_poke(nigh_client *client)
 {
+    client->poked = true;
     client_ring_bell(client);
     if (atomic_load_explicit(&client->leading, memory_order_relaxed)) {
         ring_tell(client);

@@ -14,11 +14,11 @@
 
 #define SLOW_MS 20000
 
-/* What happens before this thread sleeps next; once. */
+/* What happens before this thread sleeps next, or reads a socket; once. */
 static _Thread_local struct between {
     void (*happens)(void *context, int socket_fd);
     void *context;
-} before_sleep;
+} before_sleep, before_read;
 
 /* What its last sleep came to; 0: only the time passed. */
 static _Thread_local int slept;
@@ -44,6 +44,12 @@ int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, cons
     slept =
         (int)syscall(SYS_ppoll, fds, count, timeout != NULL ? &left : NULL, mask, (NSIG + 7) / 8);
     return slept;
+}
+
+ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+    happen(&before_read, fd);
+    return (ssize_t)syscall(SYS_recvmsg, fd, message, flags);
 }
 
 static bool is_readable(int fd, int wait_ms)
@@ -107,10 +113,97 @@ static void test_a_poke_is_handed_on_to_who_sleeps(void **state)
     stop(&f);
 }
 
+/* ---- the program sleeps on the descriptor ------------------------------------------------------ */
+
+/* The node has done with what it answered: a poke that it still owed would ring in the place of
+ * what is tested. It holds the lock while it works. */
+static void settle(struct fixture *f)
+{
+    fake_node_lock(&f->fake);
+    fake_node_unlock(&f->fake);
+}
+
+static void send_event(struct fixture *f)
+{
+    const struct session_event event = {.kind_meta = NIGH_EVENT_SEALED};
+
+    fake_node_lock(&f->fake);
+    fake_node_event(&f->fake, 0, &event);
+    fake_node_unlock(&f->fake);
+}
+
+/* A poll looks at the completions, of which there are none, and takes the poke of an event out of
+ * the socket. */
+static void test_a_poll_leaves_an_event_its_bell(void **state)
+{
+    struct fixture f;
+    nigh_event event;
+    int fd;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    fd = nigh_client_fd(f.client);
+    assert_int_equal(nigh_subscribe(f.client, 0), NIGH_OK);
+    settle(&f);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+        assert_int_equal(nigh_next_event(f.client, 0, &event), NIGH_TIMEOUT);
+        assert_false(is_readable(fd, 0));
+        send_event(&f);
+        assert_true(is_readable(fd, SLOW_MS));
+        f.client->socket_seen_us = 0; /* it is time to look there */
+        assert_int_equal(nigh_poll(f.client), 0);
+        assert_true(is_readable(fd, 0));
+        assert_int_equal(nigh_next_event(f.client, 0, &event), NIGH_OK);
+        assert_int_equal(event.kind, NIGH_EVENT_SEALED);
+    }
+    stop(&f);
+}
+
+/* What a poll waits for comes behind its look at the completions, and a thread that was about to
+ * lead, and finds that it need not, has asked for the next poke. */
+static void lead_in_passing(void *context, int socket_fd)
+{
+    struct looker *looker = context;
+    struct fixture *f = looker->fixture;
+
+    seal(f, 1, "one");
+    looker->was_poked = is_readable(socket_fd, SLOW_MS);
+    shared_store_relaxed(&f->client->front->poke_wanted, 1);
+}
+
+static void test_a_poll_knows_what_it_has_read(void **state)
+{
+    struct fixture f;
+    struct looker looker = {.fixture = &f};
+    nigh_id id = id_of(1);
+    nigh_view view;
+    nigh_op op;
+    int fd;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    fd = nigh_client_fd(f.client);
+    assert_int_equal(nigh_get_start(f.client, &id, 1, NIGH_FOREVER, &view, &op), NIGH_OK);
+    settle(&f);
+    assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+    assert_int_equal(nigh_poll(f.client), 0);
+    assert_false(is_readable(fd, 0));
+    f.client->socket_seen_us = 0;
+    before_read = (struct between){lead_in_passing, &looker};
+    assert_int_equal(nigh_poll(f.client), 1);
+    assert_true(looker.was_poked);
+    assert_int_equal(nigh_op_status(&op), NIGH_OK);
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    stop(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_poke_is_handed_on_to_who_sleeps),
+        cmocka_unit_test(test_a_poll_leaves_an_event_its_bell),
+        cmocka_unit_test(test_a_poll_knows_what_it_has_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
