@@ -134,6 +134,13 @@ void client_ring_bell(nigh_client *client)
     }
 }
 
+void client_tell_change(nigh_client *client, uint32_t before)
+{
+    if (before != atomic_load_explicit(&client->state, memory_order_relaxed)) {
+        client_ring_bell(client);
+    }
+}
+
 /* ---- the end of everything pending ---------------------------------------- */
 
 /* Unlinks an op from wherever it waits and puts it into `ending`, once. */
@@ -610,6 +617,9 @@ int nigh_client_fd(nigh_client *client)
 
 nigh_status nigh_client_arm(nigh_client *client)
 {
+    /* What is asked first may find the end already. */
+    uint32_t before =
+        client == NULL ? CLIENT_DEAD : atomic_load_explicit(&client->state, memory_order_relaxed);
     nigh_status status = client_check(client);
     uint64_t rung;
 
@@ -630,6 +640,7 @@ nigh_status nigh_client_arm(nigh_client *client)
         shared_fence();
     }
     client->armed = true;
+    client_tell_change(client, before);
     client_unlock(client);
     return NIGH_OK;
 }

@@ -344,6 +344,9 @@ static inline void client_relax(void)
 
 /* Makes the descriptor readable, once, if the application has armed it. Locked. */
 void client_ring_bell(nigh_client *client);
+/* The same where the client is not what it was before: a look during which nobody heard the bell
+ * has found the node's end, of which the socket says no more. Locked. */
+void client_tell_change(nigh_client *client, uint32_t before);
 
 /* Ends every pending op with `status`. Locked. With NIGH_NODE_LOST the session may be resumed. */
 void client_lose(nigh_client *client, nigh_status status);

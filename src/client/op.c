@@ -508,8 +508,9 @@ static bool op_was_poked(nigh_client *client)
     return true;
 }
 
-/* Locked. `armed`: the caller may sleep on the descriptor behind this. */
-static void op_take_in(nigh_client *client, bool armed)
+/* Locked. `armed`: the caller may sleep on the descriptor behind this. `before`: the client's state
+ * as its look began. */
+static void op_take_in(nigh_client *client, bool armed, uint32_t before)
 {
     bool again = true, poked = client->poked;
 
@@ -528,12 +529,14 @@ static void op_take_in(nigh_client *client, bool armed)
     if (again || (poked && client->subscribed && ring_has_events(client))) {
         client_ring_bell(client);
     }
+    client_tell_change(client, before);
 }
 
 size_t nigh_poll(nigh_client *client)
 {
     nigh_status status = client_look(client);
     uint64_t ends;
+    uint32_t before;
     bool armed;
 
     if (status == NIGH_INVALID || status == NIGH_FORKED) {
@@ -556,6 +559,7 @@ size_t nigh_poll(nigh_client *client)
     /* The caller is looking: what ends here needs no bell. */
     armed = client->armed;
     client->armed = client->poked = false;
+    before = atomic_load_explicit(&client->state, memory_order_relaxed);
     if (pairs_bell(client) >= 0) {
         uint64_t now_us;
 
@@ -567,7 +571,7 @@ size_t nigh_poll(nigh_client *client)
             pairs_end_overdue(client, now_us);
         }
     }
-    op_take_in(client, armed);
+    op_take_in(client, armed, before);
     if (armed) {
         op_arm(client); /* of what found no room in here, too */
     }

@@ -198,12 +198,47 @@ static void test_a_poll_knows_what_it_has_read(void **state)
     stop(&f);
 }
 
+/* The end of file goes with whoever reads it: a poll or an arming, which counts nothing that ended,
+ * leaves word. Once: the caller looks behind that. */
+static void test_the_end_is_told_by_whoever_reads_it(void **state)
+{
+    struct fixture f;
+    nigh_event event;
+    int fd;
+
+    (void)state;
+    for (int by_arming = 0; by_arming < 2; by_arming++) {
+        start(&f, &(struct fake_options){0});
+        fd = nigh_client_fd(f.client);
+        assert_int_equal(nigh_subscribe(f.client, 0), NIGH_OK);
+        settle(&f);
+        assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+        assert_int_equal(nigh_next_event(f.client, 0, &event), NIGH_TIMEOUT);
+        assert_false(is_readable(fd, 0));
+        fake_node_die(&f.fake, true);
+        assert_true(is_readable(fd, SLOW_MS));
+        f.client->socket_seen_us = 0;
+        if (by_arming == 1) {
+            assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+        } else {
+            assert_int_equal(nigh_poll(f.client), 0);
+        }
+        assert_true(is_readable(fd, 0));
+        assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+        assert_int_equal(nigh_poll(f.client), 0);
+        assert_int_equal(nigh_next_event(f.client, 0, &event), NIGH_NODE_LOST);
+        assert_false(is_readable(fd, 0));
+        stop(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_poke_is_handed_on_to_who_sleeps),
         cmocka_unit_test(test_a_poll_leaves_an_event_its_bell),
         cmocka_unit_test(test_a_poll_knows_what_it_has_read),
+        cmocka_unit_test(test_the_end_is_told_by_whoever_reads_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
