@@ -232,6 +232,76 @@ static void test_the_end_is_told_by_whoever_reads_it(void **state)
     }
 }
 
+/* The node goes, for a call of this client to hear of. */
+static void lose_node(struct fixture *f)
+{
+    nigh_id id = id_of(1);
+
+    fake_node_die(&f->fake, true);
+    assert_int_equal(nigh_pin(f->client, &id), NIGH_NODE_LOST);
+}
+
+/* It was armed while no node was there: the next one, which a later call finds, has been asked for
+ * a poke all the same. */
+static void test_the_next_node_is_asked_by_who_armed_before(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_view view;
+    nigh_op op;
+    int fd;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    fd = nigh_client_fd(f.client);
+    lose_node(&f);
+    shared_store_relaxed(&f.client->front->poke_wanted, 0); /* the last one did as it was asked */
+    assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+    assert_int_equal(nigh_poll(f.client), 0);
+    assert_false(is_readable(fd, 0));
+    fake_node_return(&f.fake);
+    assert_int_equal(nigh_get_start(f.client, &id, 1, NIGH_FOREVER, &view, &op), NIGH_OK);
+    seal(&f, 1, "one");
+    assert_true(is_readable(fd, SLOW_MS));
+    assert_int_equal(nigh_wait(f.client, &op, SLOW_MS * 1000), NIGH_OK);
+    assert_int_equal(nigh_release(f.client, &view), NIGH_OK);
+    stop(&f);
+}
+
+/* Another thread's call finds the next node: that events were missed is told, also where a poll
+ * reads what that node pokes for its own sake. */
+static void test_missed_events_are_told_to_who_sleeps(void **state)
+{
+    struct fixture f;
+    nigh_id id = id_of(1);
+    nigh_event event;
+    int fd;
+
+    (void)state;
+    start(&f, &(struct fake_options){0});
+    fd = nigh_client_fd(f.client);
+    seal(&f, 1, "one");
+    assert_int_equal(nigh_subscribe(f.client, 0), NIGH_OK);
+    lose_node(&f);
+    assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+    assert_int_equal(nigh_next_event(f.client, 0, &event), NIGH_NODE_LOST);
+    assert_false(is_readable(fd, 0));
+    fake_node_return(&f.fake);
+    assert_int_equal(nigh_pin(f.client, &id), NIGH_OK);
+    for (int round = 0; round < 2; round++) {
+        settle(&f);
+        f.client->socket_seen_us = 0;
+        assert_int_equal(nigh_poll(f.client), 0);
+    }
+    assert_true(is_readable(fd, 0));
+    assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+    assert_int_equal(nigh_next_event(f.client, 0, &event), NIGH_OK);
+    assert_int_equal(event.kind, NIGH_EVENT_OVERFLOW);
+    assert_int_equal(nigh_next_event(f.client, 0, &event), NIGH_TIMEOUT);
+    assert_false(is_readable(fd, 0));
+    stop(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +309,8 @@ int main(void)
         cmocka_unit_test(test_a_poll_leaves_an_event_its_bell),
         cmocka_unit_test(test_a_poll_knows_what_it_has_read),
         cmocka_unit_test(test_the_end_is_told_by_whoever_reads_it),
+        cmocka_unit_test(test_the_next_node_is_asked_by_who_armed_before),
+        cmocka_unit_test(test_missed_events_are_told_to_who_sleeps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
