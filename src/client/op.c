@@ -535,7 +535,7 @@ static void op_take_in(nigh_client *client, bool armed, uint32_t before)
 size_t nigh_poll(nigh_client *client)
 {
     nigh_status status = client_look(client);
-    uint64_t ends;
+    uint64_t ends, due_us;
     uint32_t before;
     bool armed;
 
@@ -560,6 +560,7 @@ size_t nigh_poll(nigh_client *client)
     armed = client->armed;
     client->armed = client->poked = false;
     before = atomic_load_explicit(&client->state, memory_order_relaxed);
+    due_us = pairs_due_us(client);
     if (pairs_bell(client) >= 0) {
         uint64_t now_us;
 
@@ -573,7 +574,9 @@ size_t nigh_poll(nigh_client *client)
     }
     op_take_in(client, armed, before);
     if (armed) {
-        op_arm(client); /* of what found no room in here, too */
+        /* Of what found no room in here, too; and of what found it there. */
+        op_arm(client);
+        pairs_time(client, due_us);
     }
     client_unlock(client);
     copies_make(client);

@@ -9,8 +9,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/blake.h"
+#include "base/fd.h"
 #include "client/client_internal.h"
 #include "client_fixture.h"
+#include "memory/memfd.h"
+#include "memory/pair.h"
 
 #define SLOW_MS 20000
 
@@ -302,6 +306,73 @@ static void test_missed_events_are_told_to_who_sleeps(void **state)
     stop(&f);
 }
 
+/* A pair with a server of this name, which answers nothing. The client has taken it; its other ends
+ * are in fds. */
+static void make_pair(struct fixture *f, const char *name, int fds[2])
+{
+    struct session_pair told = {.header = {.magic = SESSION_MAGIC, .kind = SESSION_PAIR},
+                                .serial = 1};
+    uint8_t id[LIMIT_ID_BYTES];
+    struct pair_memory *memory;
+    void *mapped;
+    int bell[2], given[2];
+
+    blake_id20(name, strlen(name), id);
+    told.hash = hash_load64(id);
+    assert_int_equal(memfd_create_sealed("pair", sizeof(*memory), 0, &fds[0]), NIGH_OK);
+    assert_int_equal(memfd_map(fds[0], sizeof(*memory), MEMFD_WRITABLE, &mapped), NIGH_OK);
+    memory = mapped;
+    shared_store_relaxed(&memory->requests.open.value, PAIR_OPEN);
+    memfd_unmap(mapped, sizeof(*memory));
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bell), 0);
+    given[0] = fds[0];
+    given[1] = bell[0];
+    fake_node_lock(&f->fake);
+    assert_int_equal(fd_send_message(f->fake.socket_fd, &told, sizeof(told), given, 2), NIGH_OK);
+    fake_node_unlock(&f->fake);
+    fd_close(&bell[0]);
+    fds[1] = bell[1];
+    f->client->socket_seen_us = 0;
+    assert_int_equal(nigh_poll(f->client), 0);
+    assert_non_null(atomic_load(&f->client->pairs));
+}
+
+/* Calls that a pair has end by the client's own clock: each deadline is told, also of who does not
+ * arm anew behind the first. */
+static void test_each_deadline_of_a_pair_is_told(void **state)
+{
+    enum {
+        CALLS = 3,
+        APART_US = 100000
+    };
+    struct fixture f;
+    nigh_call_spec specs[CALLS];
+    nigh_op ops[CALLS];
+    int fds[2], fd;
+
+    (void)state;
+    start(&f, &(struct fake_options){.rights = SESSION_HAS_PLACES});
+    fd = nigh_client_fd(f.client);
+    make_pair(&f, "any", fds);
+    for (uint32_t n = 0; n < CALLS; n++) {
+        specs[n] = (nigh_call_spec){
+            .struct_size = sizeof specs[n], .service = "any", .rank = NIGH_ANY_RANK};
+        assert_int_equal(nigh_call_start(f.client, &specs[n], (n + 1) * APART_US, &ops[n]),
+                         NIGH_OK);
+    }
+    assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+    while (nigh_op_status(&ops[CALLS - 1]) == NIGH_PENDING) {
+        assert_true(is_readable(fd, SLOW_MS));
+        (void)nigh_poll(f.client);
+    }
+    for (uint32_t n = 0; n < CALLS; n++) {
+        assert_int_equal(nigh_op_status(&ops[n]), NIGH_TIMEOUT);
+    }
+    stop(&f);
+    fd_close(&fds[0]);
+    fd_close(&fds[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -311,6 +382,7 @@ int main(void)
         cmocka_unit_test(test_the_end_is_told_by_whoever_reads_it),
         cmocka_unit_test(test_the_next_node_is_asked_by_who_armed_before),
         cmocka_unit_test(test_missed_events_are_told_to_who_sleeps),
+        cmocka_unit_test(test_each_deadline_of_a_pair_is_told),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
