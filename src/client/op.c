@@ -40,6 +40,7 @@ void op_init(struct client_op *op, nigh_client *client, const struct op_kind *ki
 
 void op_refuse(struct client_op *op, nigh_status status)
 {
+    op->flags |= OP_UNBEGUN;
     atomic_store_explicit(&op->status, status, memory_order_release);
 }
 
@@ -227,6 +228,7 @@ nigh_status op_begin(struct client_op *op)
         if (op->kind->settle != NULL) {
             op->kind->settle(op, status);
         }
+        op->flags |= OP_UNBEGUN;
         op_end(op, status);
         return status;
     }
@@ -467,6 +469,22 @@ nigh_status nigh_op_status(const nigh_op *given)
                       : (nigh_status)atomic_load_explicit(&op->status, memory_order_acquire);
 }
 
+/* The sentence of an op that has ended with a failure, or of a wait for one whose time is up. What
+ * is there may be of a step of it, or of its beginning; or else of any other call, that failed
+ * alike.
+ */
+static nigh_status op_tell(const struct client_op *op, nigh_status status)
+{
+    if (status == NIGH_OK || status != atomic_load_explicit(&op->status, memory_order_acquire)) {
+        return error_note(op->client, status);
+    }
+    if (op->kind->tell != NULL) {
+        return op->kind->tell(op, status);
+    }
+    return op->kind->notes || (op->flags & OP_UNBEGUN) != 0 ? error_note_end(op->client, status)
+                                                            : error_note(op->client, status);
+}
+
 nigh_status nigh_wait(nigh_client *client, nigh_op *given, uint64_t timeout_us)
 {
     struct client_op *op = op_of(given);
@@ -486,10 +504,7 @@ nigh_status nigh_wait(nigh_client *client, nigh_op *given, uint64_t timeout_us)
                      ? NIGH_TIMEOUT
                      : nigh_op_status(given);
     }
-    if (status != NIGH_OK && op->kind->tell != NULL && status == nigh_op_status(given)) {
-        return op->kind->tell(op, status);
-    }
-    return error_note_end(client, status);
+    return op_tell(op, status);
 }
 
 /* Whether the node has poked since the descriptor was armed: what is taken in here may have taken

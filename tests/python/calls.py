@@ -77,7 +77,12 @@ def test_statuses_are_raised(client):
         client.call("refuse")
         raise AssertionError
     except nigh.NotFoundError as error:
-        assert not error.answered
+        assert not error.answered and "service" in str(error)
+    try:
+        client.stat("refuse")
+        raise AssertionError
+    except nigh.NotFoundError as error:
+        assert "service" not in str(error), error  # that was the call's sentence
 
 
 @with_client()
