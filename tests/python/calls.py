@@ -328,6 +328,22 @@ def test_a_service_that_ended_with_its_node_is_told(client):
 
 
 @with_client()
+def test_a_service_ends_with_its_client(client):
+    """Also one that has always something to do."""
+    mine = other(client)
+    services = [mine.register(name) for name in ("now", "later")]
+    for name in ("now", "later"):
+        for _ in range(2):
+            client.call(name, b"x", one_way=True)
+    assert all(service.receive(20).one_way for service in services)
+    mine.close()
+    for service, receive in zip(services, (lambda service: service.receive(20), nigh.Service.receive_start)):
+        with raises(nigh.ClosedError, "closed"):
+            receive(service)
+        assert service.closed
+
+
+@with_client()
 def test_a_service_ends_with_its_last_request(client):
     service = client.register("ends")
     caller = other(client)

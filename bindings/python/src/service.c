@@ -426,6 +426,19 @@ PyObject *service_register(PyObject *self, PyObject *from)
     return made;
 }
 
+/* For a receive: a service ends with its client, also where requests wait. */
+static void *use_to_receive(struct handle_object *handle)
+{
+    void *it = handle_use(handle);
+
+    if (it == NULL || !handle->client->is_closed) {
+        return it;
+    }
+    handle->is_closed = true;
+    handle_drop(handle);
+    return errors_say(NIGH_CLOSED, "it is closed");
+}
+
 /* In slices, between which it looks after signals, and whether the service was closed. */
 static nigh_status receive(struct handle_object *handle, nigh_request *request, void *buffer,
                            uint64_t timeout_us)
@@ -461,7 +474,7 @@ static PyObject *service_receive(PyObject *self, PyObject *arguments, PyObject *
 
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&", keywords, convert_timeout,
                                      &timeout_us) ||
-        handle_use(handle) == NULL) {
+        use_to_receive(handle) == NULL) {
         return NULL;
     }
     status = receive(handle, &request, buffer, timeout_us);
@@ -535,7 +548,7 @@ static PyObject *service_receive_start(PyObject *self, PyObject *arguments, PyOb
 
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&", keywords, convert_timeout,
                                      &timeout_us) ||
-        handle_use(handle) == NULL) {
+        use_to_receive(handle) == NULL) {
         return NULL;
     }
     pending = pending_new(handle->client, &receive_kind);
