@@ -198,6 +198,24 @@ async def test_services_and_calls(waiter, client):
 
 
 @with_loop
+async def test_answers_that_cannot_be_sent_are_heard_of(waiter, client):
+    task = asyncio.ensure_future(waiter.serve("much", lambda request: bytes(8193)))
+    caller = nigh.aio.Client(other(client))
+    while True:
+        try:
+            await caller.call("much", timeout=20)
+            raise AssertionError
+        except nigh.CanceledError as error:
+            assert error.answered
+            break
+        except nigh.NotFoundError:
+            await asyncio.sleep(0.01)
+    with raises(ValueError, "8192"):
+        await task
+    caller.close()
+
+
+@with_loop
 async def test_regions_are_read_and_locked(waiter, client):
     region = waiter.client.create_region("r", 1 << 20)
     await asyncio.gather(*(waiter.wait(region.write(8 * n, bytes([n]) * 8, start=True)) for n in range(100)))

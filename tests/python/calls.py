@@ -117,6 +117,26 @@ def test_a_server_that_raises_is_heard_of(client):
 
 
 @with_client()
+def test_answers_that_cannot_be_sent_are_heard_of(client):
+    """By both sides; whoever serves may go on with the next."""
+    answers = [bytes(8193), "text", b"short"]
+    server = Server(client, "much", lambda request: answers[request.bytes[0]])
+    for number, kind in ((0, ValueError), (1, TypeError)):
+        try:
+            client.call("much", bytes([number]), timeout=20)
+            raise AssertionError
+        except nigh.CanceledError as error:
+            assert error.answered
+        server.thread.join()
+        assert isinstance(server.raised.pop(), kind)
+        server.thread = threading.Thread(target=server.run, args=[lambda request: answers[request.bytes[0]]])
+        server.thread.start()
+    assert client.call("much", b"\2", timeout=20) == b"short"
+    server.stop()
+    assert not server.raised
+
+
+@with_client()
 def test_calls_of_all_nodes(client):
     """Of the one that there is."""
     server = Server(client, "all", lambda request: request.bytes * 2)

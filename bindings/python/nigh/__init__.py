@@ -13,6 +13,7 @@ of the same client. What is not said here is said in docs/python.md."""
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
 import os
 from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Union
@@ -167,8 +168,8 @@ def _all(some: Callable[[str | None], tuple[list[dict[str, Any]], bool]]) -> Ite
 def serve(service: Service, answer: Callable[[Request], bytes | None]) -> None:
     """Answers requests of a service with what a function says of each, until the service is closed. What the function raises
     is the answer where that is a nigh.Error, as its status; anything else is raised here, and the caller is told that the
-    call was cancelled. A service ends with its node: where another begins, that is ClosedError here, and it is to be
-    registered again."""
+    call was cancelled; so is an answer that cannot be sent, as one of more than 8192 bytes. A service ends with its node:
+    where another begins, that is ClosedError here, and it is to be registered again."""
     while True:
         try:
             request = service.receive()
@@ -197,4 +198,14 @@ def _answer(request: Request, answer: Callable[[Request], bytes | None]) -> None
         request.reply(status=_native.CanceledError.status)
         raise
     else:
+        _reply(request, said)
+
+
+def _reply(request: Request, said: bytes | None) -> None:
+    """What cannot be sent is raised, and its caller told that the call was cancelled."""
+    try:
         request.reply(b"" if said is None else said)
+    except BaseException:
+        with contextlib.suppress(Error):  # it was answered
+            request.reply(status=_native.CanceledError.status)
+        raise

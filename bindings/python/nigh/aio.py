@@ -15,7 +15,7 @@ import inspect
 from typing import Any, AsyncIterator, Awaitable, Callable, Sequence
 
 from . import Client as _Client
-from . import Error, Event, Id, Request, TimeoutError, View, _answer_of, _event, _native
+from . import Error, Event, Id, Request, TimeoutError, View, _answer_of, _event, _native, _reply
 
 _CLOSED = "the client is closed"
 
@@ -145,7 +145,7 @@ class Client:
                     request.reply(status=_native.CanceledError.status)
                     raise
                 else:
-                    request.reply(b"" if said is None else said)
+                    _reply(request, said)
                 del request
         finally:
             service.close()
