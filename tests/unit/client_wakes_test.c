@@ -9,12 +9,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/blake.h"
 #include "base/fd.h"
 #include "client/client_internal.h"
 #include "client_fixture.h"
-#include "memory/memfd.h"
-#include "memory/pair.h"
+#include "client_pair.h"
 
 #define SLOW_MS 20000
 
@@ -45,8 +43,7 @@ int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, cons
         left = *timeout;
     }
     happen(&before_sleep, fds[0].fd);
-    slept =
-        (int)syscall(SYS_ppoll, fds, count, timeout != NULL ? &left : NULL, mask, (NSIG + 7) / 8);
+    slept = (int)syscall(SYS_ppoll, fds, count, timeout != NULL ? &left : NULL, mask, NSIG / 8);
     return slept;
 }
 
@@ -63,7 +60,7 @@ static bool is_readable(int fd, int wait_ms)
     return poll(&readable, 1, wait_ms) == 1;
 }
 
-/* ---- one thread sleeps for all ---------------------------------------------------------------- */
+/* ---- one thread sleeps for all ------------------------------------------------------------ */
 
 struct looker {
     struct fixture *fixture;
@@ -117,7 +114,7 @@ static void test_a_poke_is_handed_on_to_who_sleeps(void **state)
     stop(&f);
 }
 
-/* ---- the program sleeps on the descriptor ------------------------------------------------------ */
+/* ---- the program sleeps on the descriptor ------------------------------------------------- */
 
 /* The node has done with what it answered: a poke that it still owed would ring in the place of
  * what is tested. It holds the lock while it works. */
@@ -306,37 +303,6 @@ static void test_missed_events_are_told_to_who_sleeps(void **state)
     stop(&f);
 }
 
-/* A pair with a server of this name, which answers nothing. The client has taken it; its other ends
- * are in fds. */
-static void make_pair(struct fixture *f, const char *name, int fds[2])
-{
-    struct session_pair told = {.header = {.magic = SESSION_MAGIC, .kind = SESSION_PAIR},
-                                .serial = 1};
-    uint8_t id[LIMIT_ID_BYTES];
-    struct pair_memory *memory;
-    void *mapped;
-    int bell[2], given[2];
-
-    blake_id20(name, strlen(name), id);
-    told.hash = hash_load64(id);
-    assert_int_equal(memfd_create_sealed("pair", sizeof(*memory), 0, &fds[0]), NIGH_OK);
-    assert_int_equal(memfd_map(fds[0], sizeof(*memory), MEMFD_WRITABLE, &mapped), NIGH_OK);
-    memory = mapped;
-    shared_store_relaxed(&memory->requests.open.value, PAIR_OPEN);
-    memfd_unmap(mapped, sizeof(*memory));
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, bell), 0);
-    given[0] = fds[0];
-    given[1] = bell[0];
-    fake_node_lock(&f->fake);
-    assert_int_equal(fd_send_message(f->fake.socket_fd, &told, sizeof(told), given, 2), NIGH_OK);
-    fake_node_unlock(&f->fake);
-    fd_close(&bell[0]);
-    fds[1] = bell[1];
-    f->client->socket_seen_us = 0;
-    assert_int_equal(nigh_poll(f->client), 0);
-    assert_non_null(atomic_load(&f->client->pairs));
-}
-
 /* Calls that a pair has end by the client's own clock: each deadline is told, also of who does not
  * arm anew behind the first. */
 static void test_each_deadline_of_a_pair_is_told(void **state)
@@ -353,7 +319,7 @@ static void test_each_deadline_of_a_pair_is_told(void **state)
     (void)state;
     start(&f, &(struct fake_options){.rights = SESSION_HAS_PLACES});
     fd = nigh_client_fd(f.client);
-    make_pair(&f, "any", fds);
+    give_pair(&f.fake, f.client, "any", 0, fds);
     for (uint32_t n = 0; n < CALLS; n++) {
         specs[n] = (nigh_call_spec){
             .struct_size = sizeof specs[n], .service = "any", .rank = NIGH_ANY_RANK};
