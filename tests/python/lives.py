@@ -290,6 +290,36 @@ def test_signals_end_waits(client):
 
 
 @with_client()
+def test_a_handler_may_fork(client):
+    """What waits is the parent's: the child hears so, and the parent waits on."""
+    children = []
+
+    def fork(*_):
+        children.append(os.fork())
+
+    before = signal.signal(signal.SIGALRM, fork)
+    putter = threading.Timer(0.5, lambda: client.put("late", b"now"))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        putter.start()
+        try:
+            got = bytes(client.get("late"))
+        except nigh.ForkedError:
+            got = None
+        if children == [0]:
+            os._exit(0 if got is None else 1)
+        assert got == b"now"
+        ended = []
+        wait_for(lambda: ended.append(os.waitpid(children[0], os.WNOHANG)) or ended[-1][0] != 0)
+        assert ended.pop() == (children.pop(), 0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        if children and children[0] > 0:
+            os.kill(children[0], signal.SIGKILL)
+        putter.join()
+
+
+@with_client()
 def test_a_node_that_dies_is_heard_of(client):
     second = other(client)
     second.put("x", b"abc")

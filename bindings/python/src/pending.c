@@ -178,6 +178,17 @@ static bool is_overdue(uint64_t begin_us, uint64_t timeout_us)
            waited_us - timeout_us > GRACE_US;
 }
 
+/* Whether a handler has forked, and this is the child: raised. */
+static bool is_of_the_parent(const struct client_object *client)
+{
+    bool is_forked = client_is_forked(client);
+
+    if (is_forked && PyErr_Occurred() == NULL) {
+        (void)errors_raise(NIGH_FORKED, NULL);
+    }
+    return is_forked;
+}
+
 nigh_status pending_end(struct client_object *client, nigh_op *op, nigh_status begun,
                         uint64_t timeout_us)
 {
@@ -189,7 +200,12 @@ nigh_status pending_end(struct client_object *client, nigh_op *op, nigh_status b
         return begun;
     }
     while ((status = nigh_op_status(op)) == NIGH_PENDING) {
-        if (is_unwanted(client, was_closed) || is_overdue(begin_us, timeout_us)) {
+        bool is_over = is_unwanted(client, was_closed) || is_overdue(begin_us, timeout_us);
+
+        if (is_of_the_parent(client)) {
+            return NIGH_FORKED;
+        }
+        if (is_over) {
             WITHOUT_LOCK(status = nigh_cancel(client->client, op));
             return status == NIGH_CANCELED && PyErr_Occurred() == NULL ? NIGH_TIMEOUT : status;
         }
