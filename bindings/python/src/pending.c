@@ -178,6 +178,16 @@ static bool is_overdue(uint64_t begin_us, uint64_t timeout_us)
            waited_us - timeout_us > GRACE_US;
 }
 
+void *pending_memory(size_t size)
+{
+    void *memory = PyMem_Calloc(1, size);
+
+    if (memory == NULL) {
+        (void)PyErr_NoMemory();
+    }
+    return memory;
+}
+
 /* Whether a handler has forked, and this is the child: raised. */
 static bool is_of_the_parent(const struct client_object *client)
 {
