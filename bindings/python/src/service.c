@@ -193,17 +193,25 @@ struct request_object {
     nigh_bulk_info bulks[NIGH_CALL_BULKS]; /* of the memory that it brings */
 };
 
+/* One that nobody gets to see is answered as the library does: its caller may say it again. */
+static void refuse(const nigh_request *request)
+{
+    if (request->is_one_way == 0) {
+        WITHOUT_LOCK((void)nigh_call_reply(request, NIGH_BUSY, NULL, 0));
+    }
+}
+
 static PyObject *request_new(struct handle_object *service, const nigh_request *request)
 {
     struct request_object *made = native_new(native_state()->request_type);
 
-    if (made == NULL) {
-        return NULL;
+    if (made != NULL) {
+        made->bytes = PyBytes_FromStringAndSize(request->size > 0 ? request->bytes : "",
+                                                (Py_ssize_t)request->size);
     }
-    made->bytes = PyBytes_FromStringAndSize(request->size > 0 ? request->bytes : "",
-                                            (Py_ssize_t)request->size);
-    if (made->bytes == NULL) {
-        Py_DECREF((PyObject *)made);
+    if (made == NULL || made->bytes == NULL) {
+        Py_XDECREF((PyObject *)made);
+        refuse(request);
         return NULL;
     }
     for (uint32_t n = 0; n < request->bulk_count && n < NIGH_CALL_BULKS; n++) {
@@ -503,14 +511,14 @@ static PyObject *take_request(struct client_object *client, void *state, nigh_st
     return request_new(receiving->service, &receiving->request);
 }
 
-/* One that came as it was given up is answered as the library does. */
+/* One that came as it was given up. */
 static void leave_request(nigh_client *client, void *state)
 {
     struct receiving *receiving = state;
 
     (void)client;
-    if (receiving->request.service != NULL && receiving->request.is_one_way == 0) {
-        WITHOUT_LOCK((void)nigh_call_reply(&receiving->request, NIGH_BUSY, NULL, 0));
+    if (receiving->request.service != NULL) {
+        refuse(&receiving->request);
     }
 }
 
