@@ -13,6 +13,7 @@ of the same client. What is not said here is said in docs/python.md."""
 from __future__ import annotations
 
 import builtins
+import collections
 import contextlib
 import functools
 import os
@@ -61,10 +62,12 @@ class Client(_native.Client):
     """A client of this machine's node. Any thread may use it; a child process opens its own."""
 
     _reader: object = None  # the iterator of events whose turn it is
+    _left: collections.deque[Event]  # what one has taken whose turn it was no more
 
     if not TYPE_CHECKING:  # the hints are those of _native
         def __init__(self, *arguments, **more):
             super().__init__(*arguments, **more)
+            self._left = collections.deque()
             self._opened_with = arguments, more
 
     def __reduce__(self) -> Any:
@@ -118,11 +121,15 @@ class Client(_native.Client):
         already. A client has one such iterator at a time: where another is asked for, the one before ends."""
         self.subscribe(_native.NIGH_SUBSCRIBE_CONFLICTS | (_native.NIGH_SUBSCRIBE_REPLAY if replay else 0))
         mine = self._reader = object()
-        return self._events(mine)
+        events = self._events(mine)
+        next(events)  # it has begun, and so its end is heard of, also where nobody asks it for one
+        return events
 
     def _events(self, mine: object) -> Iterator[Event]:
         try:
+            yield Event("", b"", 0, 0)
             while self._reader is mine:
+                yield from self._all_left(mine)
                 try:
                     told = self.next_event(0.5)  # and then it may be another's turn
                 except _native.ClosedError:
@@ -130,12 +137,23 @@ class Client(_native.Client):
                         return
                     raise
                 if told is not None:
-                    yield _event(told)
+                    self._left.append(_event(told))
+                    yield from self._all_left(mine)
         finally:
             if self._reader is mine:
                 self._reader = None
+                self._left.clear()
                 if not self.closed:
-                    self.unsubscribe()
+                    with contextlib.suppress(Error):  # with its node, it may be
+                        self.unsubscribe()
+
+    def _all_left(self, mine: object) -> Iterator[Event]:
+        while self._reader is mine:
+            try:
+                event = self._left.popleft()
+            except IndexError:
+                return
+            yield event
 
     def regions(self) -> Iterator[dict[str, Any]]:
         """What each region of the cluster is like that this user has any right to, by name. PeerLostError at the end: some
