@@ -91,9 +91,12 @@ def test_children_have_none_of_it(client):
     service = client.register("s")
     memory = client.alloc_bulk(4096)
     pending = client.get_start(["never"])
+    caller = other(client)
+    call = caller.call_start("s", b"x")
+    request = service.receive(20)
 
     def child():
-        for call in (lambda: client.get("x", 0), lambda: client.put("y", b""), writer.seal,
+        for call in (lambda: client.get("x", 0), lambda: client.put("y", b""), writer.seal, request.reply,
                      lambda: region.read(0, 8), lambda: service.receive(0), pending.result):
             with raises(nigh.ForkedError, "child"):
                 call()
@@ -114,6 +117,9 @@ def test_children_have_none_of_it(client):
     writer.seal()
     region.write(0, b"12345678")
     assert bytes(memoryview(mapping)[:8]) == b"12345678"
+    request.reply(b"still")
+    wait_for(lambda: caller.poll() >= 0 and call.done())
+    assert call.result() == b"still"
     pending.cancel()
 
 

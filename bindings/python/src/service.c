@@ -273,6 +273,8 @@ static PyObject *request_reply(PyObject *self, PyObject *arguments, PyObject *na
     service = request->service; /* only now: an argument's own methods may have answered it */
     if (service == NULL) {
         done = errors_say(NIGH_CLOSED, "the request is answered");
+    } else if (client_is_forked(service->client)) {
+        done = errors_raise(NIGH_FORKED, NULL); /* it is the parent's to answer */
     } else if (data.len > NIGH_CALL_BYTES || said > 0 || said < NIGH_STATUS_LOWEST ||
                said == NIGH_PENDING) { /* which is no end */
         PyErr_Format(PyExc_ValueError, "a reply has a status, and at most %d bytes",

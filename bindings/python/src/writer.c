@@ -86,8 +86,8 @@ static int writer_get_buffer(PyObject *self, Py_buffer *buffer, int flags)
 {
     struct writer_object *writer = (struct writer_object *)self;
 
+    buffer->obj = NULL;
     if (!is_open(writer)) {
-        buffer->obj = NULL;
         errors_of_buffer();
         return -1;
     }
