@@ -18,20 +18,20 @@
 
 /* What happens before this thread sleeps next, or reads a socket; once. */
 static _Thread_local struct between {
-    void (*happens)(void *context, int socket_fd);
+    void (*happens)(void *context);
     void *context;
 } before_sleep, before_read;
 
 /* What its last sleep came to; 0: only the time passed. */
 static _Thread_local int slept;
 
-static void happen(struct between *between, int socket_fd)
+static void happen(struct between *between)
 {
     struct between now = *between;
 
     between->happens = NULL;
     if (now.happens != NULL) {
-        now.happens(now.context, socket_fd);
+        now.happens(now.context);
     }
 }
 
@@ -42,14 +42,14 @@ int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, cons
     if (timeout != NULL) {
         left = *timeout;
     }
-    happen(&before_sleep, fds[0].fd);
+    happen(&before_sleep);
     slept = (int)syscall(SYS_ppoll, fds, count, timeout != NULL ? &left : NULL, mask, NSIG / 8);
     return slept;
 }
 
 ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
-    happen(&before_read, fd);
+    happen(&before_read);
     return (ssize_t)syscall(SYS_recvmsg, fd, message, flags);
 }
 
@@ -64,7 +64,6 @@ static bool is_readable(int fd, int wait_ms)
 
 struct looker {
     struct fixture *fixture;
-    int socket_fd;
     bool was_poked, was_taken;
 };
 
@@ -75,21 +74,20 @@ static void *look_for_events(void *context)
     nigh_event event;
 
     looker->was_taken = SUPPORT_WAIT(nigh_next_event(client, 0, &event) == NIGH_TIMEOUT &&
-                                         !is_readable(looker->socket_fd, 0),
+                                         !is_readable(client->socket_fd, 0),
                                      SLOW_MS);
     return NULL;
 }
 
 /* What the sleeper waits for comes, and the poke that says so is read by another thread, which has
  * no use for it. */
-static void take_the_poke(void *context, int socket_fd)
+static void take_the_poke(void *context)
 {
     struct looker *looker = context;
     pthread_t thread;
 
-    looker->socket_fd = socket_fd;
     seal(looker->fixture, 1, "one");
-    looker->was_poked = is_readable(socket_fd, SLOW_MS);
+    looker->was_poked = is_readable(looker->fixture->client->socket_fd, SLOW_MS);
     if (pthread_create(&thread, NULL, look_for_events, looker) == 0) {
         (void)pthread_join(thread, NULL);
     }
@@ -163,13 +161,13 @@ static void test_a_poll_leaves_an_event_its_bell(void **state)
 
 /* What a poll waits for comes behind its look at the completions, and a thread that was about to
  * lead, and finds that it need not, has asked for the next poke. */
-static void lead_in_passing(void *context, int socket_fd)
+static void lead_in_passing(void *context)
 {
     struct looker *looker = context;
     struct fixture *f = looker->fixture;
 
     seal(f, 1, "one");
-    looker->was_poked = is_readable(socket_fd, SLOW_MS);
+    looker->was_poked = is_readable(f->client->socket_fd, SLOW_MS);
     shared_store_relaxed(&f->client->front->poke_wanted, 1);
 }
 
