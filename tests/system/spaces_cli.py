@@ -273,6 +273,13 @@ def test_a_node_without_spaces_says_so():
     assert node.stop()[0] == 0
 
 
+def test_a_cluster_without_state_says_so():
+    with Cluster(*MEMORY).wait_met() as (a, _):
+        code, _, said = a.run("space", "create", "s", "1M")
+        assert code not in (OK, USAGE) and "a cluster without --state" in said, (code, said)
+        assert "this node serves no spaces" in a.said(), a.said()
+
+
 @with_node
 def test_wrong_usage(node, _):
     """It is said before the node is asked for anything; of the space that is there nothing changes."""
