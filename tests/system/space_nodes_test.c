@@ -177,6 +177,7 @@ static void one_node_alone_has_spaces(void **state)
     nigh_space_address address = 0;
     uint8_t bytes[3000], read[3000];
     uint64_t old = 0, seed = 1;
+    char why[256];
 
     (void)state;
     begin_world(&world, 1);
@@ -201,6 +202,10 @@ static void one_node_alone_has_spaces(void **state)
     assert_int_equal(get(&world, 0, space, address + 2992), 5);
     claim(world.client[0], nigh_space_free(space, address, WAIT_US));
     assert_int_equal(nigh_space_read(space, address, read, 1, WAIT_US), NIGH_NOT_FOUND);
+    assert_int_equal(nigh_space_alloc(space, 1, NIGH_SPACE_ON(9), WAIT_US, &address),
+                     NIGH_PEER_LOST);
+    nigh_client_error(world.client[0], why, sizeof why);
+    assert_non_null(strstr(why, "the node of rank 9 "));
     nigh_space_close(space);
     end_world(&world);
 }
