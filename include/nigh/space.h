@@ -145,7 +145,8 @@ typedef struct nigh_space_info {
     uint64_t birth;      /* of this space: another of its name has another */
     uint64_t home_size;  /* at each node */
     uint64_t cache_size; /* likewise */
-    uint64_t used_size;  /* bytes of blocks that are allocated, of the client's node's home */
+    uint64_t used_size;  /* bytes of blocks that are allocated, of the client's node's home; all
+                            of it while that opens for the first time since the node began */
     uint64_t ranks;      /* of the nodes that take part, a bit each */
     uint32_t rank;       /* of the client's own node */
     uint32_t block_size;

@@ -138,6 +138,9 @@ def test_what_a_space_is_like(node, _):
     text = space("stat", "\x1b[31mred\nno", node=node).decode()
     assert "red" in text.splitlines()[0] and "\x1b" not in text, text
     refused(NOT_FOUND, [], "stat", "\x1b[32mred\nno", node=node)
+    space("create", "--", "-x", "1K", node=node)
+    assert space("stat", "--", "-x", node=node).decode().splitlines()[0] == "-x"
+    space("rm", "--", "-x", node=node)
 
 
 @with_node
