@@ -53,24 +53,25 @@ class Block:
 
 def blocks_of(page):
     """All of a page; an error where one is not written as it is to be."""
-    blocks, inside, before = [], None, ""
-    for number, line in enumerate(open(page, encoding="utf-8"), 1):
+    with open(page, encoding="utf-8") as file:
+        lines = file.readlines()
+    blocks, inside, paragraph, is_over = [], None, "", True
+    for number, line in enumerate(lines, 1):
         fence = re.match(r" *```(.*)$", line)
-        if fence is None:
-            if inside is not None:
+        if inside is not None:
+            if fence is None:
                 inside.lines.append(line)
-            elif line.strip():
-                before = line if before is None else before + line
-            elif before:
-                before = ("", before)[not before.endswith("\n\n")] + "\n"
-        elif inside is None:
+                continue
+            blocks.append(inside)
+            inside, paragraph, is_over = None, "", True
+        elif fence is not None:
             if fence[1].strip() not in LANGUAGES:
                 raise SystemExit(f"{page}:{number}: a block of no known language: {fence[1]!r}: one of {', '.join(sorted(LANGUAGES))}")
-            paragraphs = [part for part in re.split(r"\n\s*\n", before or "") if part.strip()]
-            inside = Block(fence[1].strip(), number + 1, paragraphs[-1] if paragraphs else "")
+            inside = Block(fence[1].strip(), number + 1, paragraph)
+        elif line.strip():
+            paragraph, is_over = line if is_over else paragraph + line, False
         else:
-            blocks.append(inside)
-            inside, before = None, ""
+            is_over = True
     if inside is not None:
         raise SystemExit(f"{page}:{inside.line}: a block without an end")
     return blocks
