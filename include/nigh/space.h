@@ -145,7 +145,8 @@ typedef struct nigh_space_info {
     uint64_t birth;      /* of this space: another of its name has another */
     uint64_t home_size;  /* at each node */
     uint64_t cache_size; /* likewise */
-    uint64_t used_size;  /* bytes of blocks that are allocated, of the client's node's home */
+    uint64_t used_size;  /* bytes of blocks that are allocated, of the client's node's home; all
+                            of it while that opens for the first time since the node began */
     uint64_t ranks;      /* of the nodes that take part, a bit each */
     uint32_t rank;       /* of the client's own node */
     uint32_t block_size;
@@ -237,14 +238,16 @@ NIGH_API nigh_status nigh_space_realloc(nigh_space *space, uint64_t old_size, ui
                                         uint64_t timeout_us, nigh_space_address *address);
 
 /*
- * Frees what nigh_space_alloc gave, whole. From then on nobody reads it: NIGH_NOT_FOUND. Who else
- * has locked a block of it is waited for; a thread unlocks its own before. NIGH_INVALID: it gave no
- * such address, or it is free, or the thread has locked a block of it: then nothing of it is freed;
- * NIGH_NOT_FOUND: the space was deleted; NIGH_BUSY: as nigh_space_alloc; NIGH_PEER_LOST,
- * NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_CLOSED, NIGH_EXPELLED, NIGH_DISK: it may be freed or not, or
- * be being freed: that goes on, of a durable space also once a home that was killed is back, if by
- * then its log had it that the first block is free; else all of it is there as before. Address 0 is
- * allowed.
+ * Frees what nigh_space_alloc gave, whole: of a home that was lost and is there again without a
+ * log, all of it that other nodes kept, also where its first block is lost. From then on nobody
+ * reads it: NIGH_NOT_FOUND. Who else has locked a block of it is waited for; a thread unlocks its
+ * own before. NIGH_INVALID: it gave no such address, or it is free, or the thread has locked a
+ * block of it: then nothing of it is freed; NIGH_NOT_FOUND: the space was deleted; NIGH_BUSY: as
+ * nigh_space_alloc; NIGH_PEER_LOST: nothing of it is left, as all was lost with its home; or the
+ * home is not there, or takes no part; or, as with NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_CLOSED,
+ * NIGH_EXPELLED, NIGH_DISK: it may be freed or not, or be being freed: that goes on, of a durable
+ * space also once a home that was killed is back, if by then its log had it that the first block is
+ * free; else all of it is there as before. Address 0 is allowed.
  */
 NIGH_API nigh_status nigh_space_free(nigh_space *space, nigh_space_address address,
                                      uint64_t timeout_us);

@@ -92,6 +92,10 @@ static int parse_rights(const struct cli *cli, const char *what, const char *tex
     if (all == 0 || all > NIGH_SPACE_ALL) {
         return cli_usage(cli, "%s takes rights: of r (read), w (write); not '%s'", what, text);
     }
+    if (all == NIGH_SPACE_WRITE) {
+        return cli_usage(cli, "%s takes r or rw, as who may write may read, too; not '%s'", what,
+                         text);
+    }
     *access = all;
     return CLI_OK;
 }

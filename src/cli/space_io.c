@@ -96,6 +96,15 @@ int cli_space_free(struct cli *cli, const struct space_job *job)
 
 /* ---- read ----------------------------------------------------------------- */
 
+static int check_range(const struct cli *cli, nigh_space_address address, uint64_t size)
+{
+    if (size > UINT64_MAX - address) {
+        return cli_usage(cli, "there are no %llu bytes behind 0x%llx: it is too high an address",
+                         (unsigned long long)size, (unsigned long long)address);
+    }
+    return CLI_OK;
+}
+
 static int read_pieces(struct cli *cli, const struct space_job *job, nigh_space *space,
                        nigh_space_address address, uint64_t size)
 {
@@ -130,6 +139,9 @@ int cli_space_read(struct cli *cli, const struct space_job *job)
         exit_code = cli_space_parse_size(cli, "SIZE", job->words[1], &size);
     }
     if (exit_code == CLI_OK) {
+        exit_code = check_range(cli, address, size);
+    }
+    if (exit_code == CLI_OK) {
         exit_code = cli_space_open(cli, job, NIGH_SPACE_READ, &space);
     }
     if (exit_code != CLI_OK) {
@@ -152,6 +164,9 @@ static int write_input(struct cli *cli, const struct space_job *job, nigh_space 
         if (ferror(stdin) != 0) {
             cli_error(cli, "cannot read standard input: %s", strerror(errno));
             return CLI_FAILED;
+        }
+        if (check_range(cli, address + *done, count) != CLI_OK) {
+            return CLI_USAGE;
         }
         /* Each piece is flushed: what fails is heard of before there is more. */
         status =

@@ -115,8 +115,8 @@ static const char *own_sentence(uint32_t what, nigh_status status)
                    ? "as many threads of clients of this node use spaces as may"
                    : "there are as many spaces as there may be";
     case NIGH_UNSUPPORTED:
-        return "the node serves no spaces: it was started without --space-memory, or is older than "
-               "they are";
+        return "the node serves no spaces: it was started without --space-memory, or is of a "
+               "cluster without --state, or older than they are";
     case NIGH_DISK:
         return "a node that would take part cannot write its log (nighd --log-dir): its disk is "
                "full, or fails";

@@ -15,6 +15,7 @@
 #define TURNS_A_LOOK  64 /* turns of the spin between looks at the clock */
 #define TURNS_A_CLOCK 8  /* the same where a turn drives the lane */
 #define WINDOWS_LANE  0  /* that carries out what all windows say */
+#define RANK_SHIFT    48 /* of an address: NIGH_SPACE_ON */
 
 /* ---- waiting -------------------------------------------------------------- */
 
@@ -252,12 +253,38 @@ static nigh_status explain_busy(nigh_client *client, enum space_record_kind kind
     }
 }
 
+/* `near` may be an address that the caller never wrote (NIGH_SPACE_ON): its rank is what counts. */
+static nigh_status explain_alloc(nigh_client *client, nigh_status status, uint64_t near)
+{
+    uint32_t rank = (uint32_t)(near >> RANK_SHIFT);
+
+    switch (status) {
+    case NIGH_NOT_FOUND: return error_set(client, status, "the space was deleted");
+    case NIGH_PEER_LOST:
+        return error_set(client, status,
+                         "the node of rank %u is not there, takes no part in the space, or went "
+                         "meanwhile",
+                         rank);
+    case NIGH_OUT_OF_MEMORY:
+        return error_set(client, status,
+                         "there are not so many free blocks in a row%s, or none at such an address",
+                         near == 0 ? " at this node" : " at that node");
+    case NIGH_INVALID:
+        return error_set(client, status, "no space has such memory, or a home of rank %u", rank);
+    case NIGH_BUSY: return explain_busy(client, SPACE_RECORD_ALLOC, near);
+    default: return error_note(client, status);
+    }
+}
+
 static nigh_status explain(nigh_space *space, enum space_record_kind kind, uint64_t address,
                            nigh_status status)
 {
     nigh_client *client = space->client;
     unsigned long long at = (unsigned long long)address;
 
+    if (kind == SPACE_RECORD_ALLOC) {
+        return explain_alloc(client, status, address);
+    }
     switch (status) {
     case NIGH_NOT_FOUND:
         return error_set(client, status,
@@ -268,10 +295,6 @@ static nigh_status explain(nigh_space *space, enum space_record_kind kind, uint6
                          "or takes no part in the space",
                          at);
     case NIGH_BUSY: return explain_busy(client, kind, at);
-    case NIGH_OUT_OF_MEMORY:
-        return error_set(client, status,
-                         "there are not so many free blocks in a row%s, or none at such an address",
-                         address == 0 ? " at this node" : " at that node");
     case NIGH_INVALID:
         return error_set(client, status,
                          kind == SPACE_RECORD_FREE

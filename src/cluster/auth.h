@@ -30,8 +30,8 @@
 #define AUTH_PROOF_BYTES   32
 #define AUTH_TOKEN_BYTES   16
 #define AUTH_WHY_BYTES     192
-#define AUTH_VERSION_MIN   22u
-#define AUTH_VERSION_MAX   22u
+#define AUTH_VERSION_MIN   23u
+#define AUTH_VERSION_MAX   23u
 #define AUTH_ADDRESS_BYTES 80
 #define AUTH_JOINER        UINT32_MAX /* the rank of who has none yet, and is told one */
 #define AUTH_MESSAGE_BYTES 8192       /* the longest message of a control connection */

@@ -70,6 +70,18 @@ static void plan_print_pool(const struct pool_rules *pool)
            pool->quota_bytes != 0 ? ", quota " : "", pool->quota_bytes != 0 ? quota : "");
 }
 
+static void plan_print_spaces(const struct node_settings *settings)
+{
+    char most[BYTES_SIZE_TEXT];
+
+    bytes_format_size(settings->space_memory_bytes, most);
+    if (settings->space_memory_bytes != 0 && settings->clustered && settings->state_dir[0] == '\0')
+        puts("spaces        none: --space-memory is for nothing in a cluster without --state");
+    else if (settings->space_memory_bytes != 0)
+        printf("spaces        up to %s of them lie here, beside that%s%s\n", most,
+               settings->space_log_dir[0] != '\0' ? "; logs in " : "", settings->space_log_dir);
+}
+
 /* What sessions share of regions, and how. */
 static void plan_print_shares(const struct node_settings *settings)
 {
@@ -110,11 +122,7 @@ void plan_print(const struct node_settings *settings)
     printf("calls         bring up to %s of memory, beside that\n", largest);
     bytes_format_size(settings->region_memory_bytes, largest);
     printf("regions       up to %s of them lie here, beside that\n", largest);
-    if (settings->space_memory_bytes != 0) {
-        bytes_format_size(settings->space_memory_bytes, largest);
-        printf("spaces        up to %s of them lie here, beside that%s%s\n", largest,
-               settings->space_log_dir[0] != '\0' ? "; logs in " : "", settings->space_log_dir);
-    }
+    plan_print_spaces(settings);
     plan_print_shares(settings);
     printf("when full     %s%s\n", settings->spill_dir[0] != '\0' ? "spill to " : "evict",
            settings->spill_dir);

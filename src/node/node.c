@@ -171,11 +171,23 @@ static nigh_status node_make_shared(struct nigh_node *node, char *why, size_t wh
     return status;
 }
 
+static void node_tell_of_spaces(const struct node_settings *settings)
+{
+    if (settings->space_memory_bytes == 0 || settings_serve_spaces(settings))
+        return;
+    LOG_WARN("this node serves no spaces: --space-memory is for nothing", "rank=%u why=\"%s\"",
+             settings->members.self,
+             settings->members.self >= LIMIT_SPACE_SEATS
+                 ? "there are 64 ranks that may"
+                 : "nodes of a cluster serve them with --state");
+}
+
 /* Of its rank, which it knows by now. */
 static nigh_status node_claim_space_logs(struct nigh_node *node, char *why, size_t why_bytes)
 {
     const struct node_settings *settings = &node->settings;
 
+    node_tell_of_spaces(settings);
     if (settings->space_log_dir[0] == '\0' || !settings_serve_spaces(settings))
         return NIGH_OK;
     return space_log_folder_open(&node->space_logs, settings->space_log_dir,

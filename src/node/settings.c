@@ -35,7 +35,8 @@ uint32_t settings_region_endpoints(const struct node_settings *settings)
 
 bool settings_serve_spaces(const struct node_settings *settings)
 {
-    return settings->space_memory_bytes != 0 && settings->members.self < LIMIT_SPACE_SEATS;
+    return settings->space_memory_bytes != 0 && settings->members.self < LIMIT_SPACE_SEATS &&
+           (!settings->clustered || settings->state_dir[0] != '\0');
 }
 
 /* With room for leases, and for lanes that get more than their share of ids. */

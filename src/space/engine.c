@@ -41,6 +41,7 @@ static void free_all(struct space_engine *engine)
     space_frames_fini(&engine->frames);
     free(engine->entries);
     free(engine->lives);
+    free(engine->before);
     free(engine->work_of);
     free(engine->works);
     free(engine->works_free);
@@ -48,6 +49,7 @@ static void free_all(struct space_engine *engine)
     free(engine->atomic_heads);
     free(engine->steps);
     free(engine->lines);
+    free(engine->places_in);
     free(engine->places);
     free(engine->place_heads);
     free(engine->timer_heap);
@@ -71,6 +73,7 @@ static bool take_memory(struct space_engine *engine)
 
     engine->entries = calloc(blocks, sizeof(*engine->entries));
     engine->lives = calloc(blocks, sizeof(*engine->lives));
+    engine->before = calloc(blocks, sizeof(*engine->before));
     engine->work_of = calloc(blocks, sizeof(*engine->work_of));
     engine->works = calloc(blocks, sizeof(*engine->works));
     engine->works_free = calloc(blocks, sizeof(*engine->works_free));
@@ -78,17 +81,19 @@ static bool take_memory(struct space_engine *engine)
     engine->atomic_heads = calloc(LIMIT_SPACE_PLACES, sizeof(*engine->atomic_heads));
     engine->steps = calloc(LIMIT_SPACE_STEPS, sizeof(*engine->steps));
     engine->lines = calloc(space_frames_count(&engine->frames), sizeof(*engine->lines));
+    engine->places_in = calloc(space_frames_count(&engine->frames), sizeof(*engine->places_in));
     engine->places = calloc(LIMIT_SPACE_PLACES, sizeof(*engine->places));
     engine->place_heads = calloc(LIMIT_SPACE_PLACES, sizeof(*engine->place_heads));
     engine->timer_heap = calloc(LIMIT_SPACE_PLACES, sizeof(struct timer *));
     engine->letters = calloc(engine->config.letters, sizeof(*engine->letters));
     engine->tries = calloc(LIMIT_SPACE_TRIES, sizeof(*engine->tries));
     engine->asked = calloc(ENGINE_ASKED, sizeof(*engine->asked));
-    return engine->entries != NULL && engine->lives != NULL && engine->work_of != NULL &&
-           engine->works != NULL && engine->works_free != NULL && engine->atomics != NULL &&
-           engine->atomic_heads != NULL && engine->steps != NULL && engine->lines != NULL &&
-           engine->places != NULL && engine->place_heads != NULL && engine->timer_heap != NULL &&
-           engine->letters != NULL && engine->tries != NULL && engine->asked != NULL;
+    return engine->entries != NULL && engine->lives != NULL && engine->before != NULL &&
+           engine->work_of != NULL && engine->works != NULL && engine->works_free != NULL &&
+           engine->atomics != NULL && engine->atomic_heads != NULL && engine->steps != NULL &&
+           engine->lines != NULL && engine->places_in != NULL && engine->places != NULL &&
+           engine->place_heads != NULL && engine->timer_heap != NULL && engine->letters != NULL &&
+           engine->tries != NULL && engine->asked != NULL;
 }
 
 static bool take_log_memory(struct space_engine *engine)
@@ -532,10 +537,27 @@ static bool are_lines_valid(const struct space_engine *engine)
     return true;
 }
 
+/* Of what is given each block knows its place: once it is known what was. */
+static bool are_places_valid(const struct space_engine *engine)
+{
+    uint64_t count = engine_remembers(engine) ? engine->config.home.count : 0;
+
+    for (uint64_t first = 0; first < count; first++) {
+        uint64_t length = space_allocator_length(&engine->allocator, first);
+
+        for (uint64_t n = 0; n < length; n++) {
+            if (engine->before[first + n] != n) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 bool space_engine_is_valid(const struct space_engine *engine)
 {
     return engine->has_ended ||
-           (are_blocks_valid(engine) && are_lines_valid(engine) &&
+           (are_blocks_valid(engine) && are_places_valid(engine) && are_lines_valid(engine) &&
             space_frames_is_valid(&engine->frames) && timers_is_valid(&engine->timers) &&
             engine_tries_are_valid(engine) && engine_jobs_are_valid(engine) &&
             space_allocator_is_valid(&engine->allocator));

@@ -47,6 +47,11 @@ static uint64_t frame_offset(const struct space_engine *engine, uint32_t frame)
                       (const uint8_t *)engine->config.cache_memory);
 }
 
+static bool says_place(const struct space_wire *wire, const struct line_at *at)
+{
+    return at->frame != SPACE_NO_FRAME && space_wire_has_place(wire);
+}
+
 static void say(struct space_engine *engine, const struct line_at *at,
                 const struct space_message *message, const struct space_op *op)
 {
@@ -62,6 +67,7 @@ static void say(struct space_engine *engine, const struct line_at *at,
     engine->stats.asks += is_to_home && is_ask(message->event);
     space_wire_of(message, is_to_home ? SPACE_WIRE_TO_HOME : SPACE_WIRE_TO_CACHE, at->block,
                   &send.wire);
+    send.wire.operands[0] = says_place(&send.wire, at) ? engine->places_in[at->frame] : 0;
     if (is_to_home && message->event == SPACE_HOME_ASK_ATOMIC) {
         static const uint8_t kinds[] = {[SPACE_OP_ADD] = SPACE_RECORD_ADD,
                                         [SPACE_OP_EXCHANGE] = SPACE_RECORD_EXCHANGE,
@@ -336,6 +342,7 @@ static uint32_t take_frame(struct space_engine *engine, uint64_t block)
 
     if (frame != SPACE_NO_FRAME) {
         engine->lines[frame] = (struct space_line){.frame = frame};
+        engine->places_in[frame] = 0;
         engine_log_frame(engine, frame);
     }
     return frame;
@@ -617,6 +624,18 @@ static bool is_frame(const struct space_engine *engine, uint32_t frame)
     return frame < space_frames_count(&engine->frames);
 }
 
+/* It may be what the line waits for: then what it says of the block's place is so. Of one that is
+ * not taken that does not count, as another is to come. */
+static bool is_given(const struct line_at *at, const struct space_wire *wire)
+{
+    uint8_t state = at->line->state;
+
+    return says_place(wire, at) &&
+           (wire->event == SPACE_CACHE_RESTORE
+                ? is_leaving(state) || state == SPACE_CACHE_HANDED
+                : state == SPACE_CACHE_TO_SHARED || state == SPACE_CACHE_TO_DIRTY);
+}
+
 void engine_cache_message(struct space_engine *engine, uint8_t seat, const struct space_wire *wire)
 {
     uint64_t block = engine_block(engine, wire->address);
@@ -629,7 +648,8 @@ void engine_cache_message(struct space_engine *engine, uint8_t seat, const struc
     bool had;
 
     if (!engine_is_address(engine, block) || wire->address != block ||
-        engine_is_ours(engine, block) || !is_frame(engine, wire->frame)) {
+        engine_is_ours(engine, block) || !is_frame(engine, wire->frame) ||
+        (space_wire_has_place(wire) && !engine_is_place(engine, block, wire->operands[0]))) {
         engine_refuse(engine, seat);
         return;
     }
@@ -645,6 +665,9 @@ void engine_cache_message(struct space_engine *engine, uint8_t seat, const struc
         place->is_busy = true;
         end_asked(engine, block, NIGH_OK, wire->operands[0]);
         place->is_busy = false;
+    }
+    if (is_given(&at, wire)) {
+        engine->places_in[frame] = (uint32_t)wire->operands[0];
     }
     had = space_line_is_readable(at.line);
     result = step(engine, &at, &message, NULL);

@@ -192,7 +192,9 @@ static void say(struct space_engine *engine, uint64_t number, const struct space
         return;
     }
     space_wire_of(message, SPACE_WIRE_TO_CACHE, block, &send.wire);
-    send.wire.operands[0] = message->event == SPACE_CACHE_ATOMIC_DONE ? result : 0;
+    send.wire.operands[0] = message->event == SPACE_CACHE_ATOMIC_DONE ? result
+                            : space_wire_has_place(&send.wire)        ? engine->before[number]
+                                                                      : 0;
     if (space_cache_event_has_bytes(message->event)) {
         const struct space_view *cache = &engine->frames.view;
 
@@ -416,6 +418,9 @@ static void remember_nothing(struct space_engine *engine, uint8_t seat,
         engine->stats.lost--;
         engine_log_claim(engine, number, seat, wire->epoch);
     }
+    if (!engine_remembers(engine) && entry->seats == 0 && space_wire_has_place(wire)) {
+        engine->before[number] = (uint32_t)wire->operands[0];
+    }
 }
 
 /* Who asks for what is of a life before, and is nobody's any more, hears so. */
@@ -467,7 +472,8 @@ void engine_home_message(struct space_engine *engine, uint8_t seat, const struct
 
     if (!engine_is_address(engine, wire->address) || !engine_is_ours(engine, block) ||
         (!is_atomic && wire->address != block) ||
-        wire->frame >= space_frames_count(&engine->frames)) {
+        wire->frame >= space_frames_count(&engine->frames) ||
+        (space_wire_has_place(wire) && !engine_is_place(engine, block, wire->operands[0]))) {
         engine_refuse(engine, seat);
         return;
     }
@@ -526,6 +532,7 @@ static void forget_claims(struct space_engine *engine)
     for (uint64_t n = 0; n < count; n++) {
         engine->entries[n] = (struct space_entry){.state = SPACE_HOME_LOST};
         engine->lives[n] = engine->life;
+        engine->before[n] = 0;
     }
     engine->stats.lost = count;
 }
@@ -599,6 +606,75 @@ static bool are_linked(const struct space_engine *engine)
     return true;
 }
 
+/* ---- what one malloc gave, at a home that began anew ---------------------- */
+
+static bool is_claimed(const struct space_engine *engine, uint64_t number)
+{
+    return engine->entries[number].seats != 0;
+}
+
+/* Somebody says that it is of another malloc than that one, whose first block is `first`. */
+static bool is_apart(const struct space_engine *engine, uint64_t number, uint64_t other,
+                     uint64_t first)
+{
+    return is_claimed(engine, number) && (engine->lives[number] != engine->lives[other] ||
+                                          number - engine->before[number] != first);
+}
+
+/* The first block of what that one, which is claimed, was given with, of which no later one is: as
+ * far as nobody says that what lies between is of another malloc. */
+static uint64_t first_with(const struct space_engine *engine, uint64_t last)
+{
+    uint64_t wanted = last - engine->before[last], first = last;
+
+    while (first > wanted && !is_apart(engine, first - 1, last, wanted)) {
+        first--;
+    }
+    return first;
+}
+
+/*
+ * What one malloc gave is one again, from its first block to the last that somebody has: what of it
+ * nobody has stays lost until all of it is freed. Before any of it is used again.
+ */
+static void keep_together(struct space_engine *engine)
+{
+    for (uint64_t end = engine->config.home.count; end > 0;) {
+        uint64_t first = end - 1;
+
+        if (is_claimed(engine, first)) {
+            first = first_with(engine, end - 1);
+            space_allocator_join(&engine->allocator, first, end - first);
+        }
+        for (uint64_t n = first; n < end; n++) {
+            engine->before[n] = (uint32_t)(n - first);
+        }
+        end = first;
+    }
+}
+
+/* 1: it was given alone, or nobody knows with what. */
+static uint64_t given_with(const struct space_engine *engine, uint64_t number)
+{
+    return space_allocator_length(&engine->allocator, number - engine->before[number]);
+}
+
+/* Its address is of the life that theirs is of. What was given up by an address of another is
+ * nobody's. */
+static void keep_with(struct space_engine *engine, uint64_t number)
+{
+    uint64_t first = number - engine->before[number];
+    uint32_t life = engine->lives[first + given_with(engine, number) - 1];
+
+    if (!is_claimed(engine, number) && engine->lives[number] != life) {
+        if (engine->entries[number].state == SPACE_HOME_BARE) {
+            forget_leavers(engine, number);
+        }
+        engine->lives[number] = life;
+    }
+    engine_log_place(engine, number, number - first);
+}
+
 /*
  * What nobody has said anything of may be given to whoever wants it: by addresses of this life, of
  * which nobody has any. Where lives have no numbers, only if nobody knows of one before this.
@@ -608,7 +684,7 @@ static void begin_anew(struct space_engine *engine, uint64_t number)
     struct space_entry *entry = &engine->entries[number];
     bool is_reserved = number == 0 && engine->config.self == 0;
 
-    if (entry->state != SPACE_HOME_LOST ||
+    if (entry->state != SPACE_HOME_LOST || given_with(engine, number) != 1 ||
         !(is_reserved || engine->life != 0 || !engine->was_known)) {
         return;
     }
@@ -680,9 +756,14 @@ static void note_lives(struct space_engine *engine)
 
 static void open_block(struct space_engine *engine, uint64_t number)
 {
+    bool is_anew = !engine->has_begun && !engine->is_recovered;
+
+    if (is_anew && given_with(engine, number) > 1) {
+        keep_with(engine, number);
+    }
     (void)engine_home_here(engine, number, SPACE_HOME_REBUILT);
     note_asking(engine, number);
-    if (!engine->has_begun && !engine->is_recovered) {
+    if (is_anew) {
         begin_anew(engine, number);
     }
 }
@@ -746,6 +827,9 @@ void engine_try_open(struct space_engine *engine)
         return;
     }
     if (!engine->is_opening) {
+        if (!engine_remembers(engine)) {
+            keep_together(engine);
+        }
         engine->is_opening = true;
         engine->open_at = engine->asking_count = 0;
         engine->opened = engine->term.home.term;

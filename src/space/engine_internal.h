@@ -229,6 +229,7 @@ struct space_engine {
     bool was_known;  /* somebody knows of a former life of this home */
     struct space_entry *entries;
     uint32_t *lives;   /* of each block: which life its address is of */
+    uint32_t *before;  /* of each that is given: how many of the same malloc are before it */
     uint32_t *work_of; /* of each block; and 1 */
     struct space_work *works;
     uint32_t *works_free;
@@ -247,6 +248,7 @@ struct space_engine {
 
     /* The cache. */
     struct space_line *lines; /* by frame */
+    uint32_t *places_in;      /* by frame: as `before` of the block's home, who says so */
 
     struct space_spot *places;
     uint32_t *place_heads, places_free, places_new; /* likewise */
@@ -310,6 +312,15 @@ static inline uint32_t engine_life(const struct space_engine *engine, uint64_t a
 static inline bool engine_is_current(const struct space_engine *engine, uint64_t address)
 {
     return engine_life(engine, address) == engine->lives[engine_number(engine, address)];
+}
+
+/* Whether so many blocks of its home may be before that one in what one malloc gave. */
+static inline bool engine_is_place(const struct space_engine *engine, uint64_t address,
+                                   uint64_t before)
+{
+    uint64_t first = space_address_seat(address) == 0; /* of seat 0 the first is nobody's */
+
+    return first + before <= engine_number(engine, address);
 }
 
 /* It is in some seat's home memory, and may be somebody's. */
@@ -494,6 +505,8 @@ uint64_t engine_log_alloc(struct space_engine *engine, uint64_t first, uint32_t 
 void engine_log_claim(struct space_engine *engine, uint64_t number, uint8_t seat,
                       struct space_epoch epoch);
 void engine_log_free(struct space_engine *engine, uint64_t number);
+/* Of a home that began anew: as a block of the malloc that so many before it are of. */
+void engine_log_place(struct space_engine *engine, uint64_t number, uint64_t before);
 void engine_log_term(struct space_engine *engine);
 void engine_log_member(struct space_engine *engine, uint8_t seat);
 /* A block takes a frame. */

@@ -65,6 +65,7 @@ static void clear_blocks(struct space_engine *engine, struct engine_job *job, ui
         space_bytes_store(space_bytes_of(&engine->config.home, n), 0, zeroes,
                           1u << engine->config.home.shift);
         engine->lives[n] = engine->life;
+        engine->before[n] = (uint32_t)(n - job->first);
     }
     (void)engine_log_alloc(engine, first, count, job->at);
     for (uint64_t n = first; n < first + count; n++) {

@@ -188,6 +188,33 @@ void engine_log_free(struct space_engine *engine, uint64_t number)
     }
 }
 
+/*
+ * What was claimed is known as given alone until the home opens, as others of its malloc may be
+ * claimed behind it. In order of blocks: the first one's run is to be of all.
+ */
+void engine_log_place(struct space_engine *engine, uint64_t number, uint64_t before)
+{
+    struct space_log_block known;
+    struct space_log_record record = {.kind = SPACE_LOG_LOST};
+
+    if (!engine_has_log(engine)) {
+        return;
+    }
+    known = engine->log.home[number];
+    if (known.state != SPACE_LOG_IS_FREE && (before == 0 || known.run == 0)) {
+        return;
+    }
+    engine_log_free(engine, number);
+    (void)engine_log_alloc(engine, number, 1, before);
+    if (known.state == SPACE_LOG_IS_OWNED) {
+        record = (struct space_log_record){.kind = SPACE_LOG_OWNED,
+                                           .seat = known.owner,
+                                           .is_ours = known.is_ours,
+                                           .epoch = known.epoch};
+    }
+    log_home(engine, number, &record);
+}
+
 void engine_log_term(struct space_engine *engine)
 {
     struct space_log_record term = {.kind = SPACE_LOG_TERM, .epoch.term = engine->term.home.term};

@@ -80,6 +80,9 @@ static void recover_runs(struct space_engine *engine, const struct space_log_sta
         }
         run = run_from(engine, state, n);
         space_allocator_join(&engine->allocator, n, run);
+        for (uint64_t at = 0; at < run; at++) {
+            engine->before[n + at] = (uint32_t)at;
+        }
         if (block->run == 0) {
             engine->leftover_at = engine->leftover_end == 0 ? n : engine->leftover_at;
             engine->leftover_end = n + run;

@@ -134,12 +134,16 @@ void window_forget_engine(struct window *window, const struct space_engine *engi
     }
 }
 
-/* What a client is told. Who asks by a window is told NIGH_NODE_LOST of its own node alone. */
+/* What a client is told. Who asks by a window is told NIGH_NODE_LOST of its own node alone; that
+ * others took that one for dead, as that its handle is good no more. */
 static nigh_status told(nigh_status status)
 {
-    return status == NIGH_NODE_LOST     ? NIGH_PEER_LOST
-           : status == NIGH_UNREACHABLE ? NIGH_BUSY
-                                        : status;
+    switch (status) {
+    case NIGH_NODE_LOST: return NIGH_PEER_LOST;
+    case NIGH_UNREACHABLE: return NIGH_BUSY;
+    case NIGH_NO_QUORUM: return NIGH_CLOSED;
+    default: return status;
+    }
 }
 
 static bool is_current(const struct window *window)

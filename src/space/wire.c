@@ -39,6 +39,16 @@ static bool is_of_no_block(const struct space_wire *wire)
            wire->atomic == 0;
 }
 
+bool space_wire_has_place(const struct space_wire *wire)
+{
+    if (wire->kind == SPACE_WIRE_TO_HOME) {
+        return wire->event == SPACE_HOME_CLAIM_SHARED || wire->event == SPACE_HOME_CLAIM_DIRTY;
+    }
+    return wire->kind == SPACE_WIRE_TO_CACHE &&
+           (wire->event == SPACE_CACHE_SHARE || wire->event == SPACE_CACHE_OWN ||
+            wire->event == SPACE_CACHE_RESTORE);
+}
+
 static bool is_block_valid(const struct space_wire *wire)
 {
     bool is_asked = wire->kind == SPACE_WIRE_TO_HOME && wire->event == SPACE_HOME_ASK_ATOMIC;
@@ -54,6 +64,9 @@ static bool is_block_valid(const struct space_wire *wire)
     }
     if (is_asked ? !is_atomic || wire->address % 8 != 0 : wire->atomic != 0) {
         return false;
+    }
+    if (space_wire_has_place(wire)) {
+        return wire->operands[0] < LIMIT_SPACE_BLOCKS && wire->operands[1] == 0;
     }
     return is_asked || ((is_answer || wire->operands[0] == 0) && wire->operands[1] == 0);
 }

@@ -9,6 +9,7 @@
 #ifndef SPACE_WIRE_H
 #define SPACE_WIRE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -57,7 +58,8 @@ struct space_wire {
     uint32_t frame;
     uint32_t atomic; /* ASK_ATOMIC: enum space_record_kind; else 0 */
     /* HELLO: the sender's life, whom it is linked with; LINKS: -, the same; TERM of TERM: who is a
-     * member; ASK_ATOMIC: as a record's; ATOMIC_DONE: what was there. Else 0. */
+     * member; ASK_ATOMIC: as a record's; ATOMIC_DONE: what was there; SHARE, OWN, RESTORE,
+     * CLAIM_SHARED, CLAIM_DIRTY: how many blocks of the same malloc are before it, -. Else 0. */
     uint64_t operands[2];
 };
 
@@ -74,6 +76,9 @@ void space_wire_of(const struct space_message *message, enum space_wire_kind kin
 
 /* ... and as it came from that seat. */
 void space_wire_read(const struct space_wire *wire, uint8_t seat, struct space_message *message);
+
+/* It says how many blocks of the same malloc are before its block. */
+bool space_wire_has_place(const struct space_wire *wire);
 
 /* Whether its parts are what its kind may have; of one of an engine. NIGH_PROTOCOL: they are not.
  */

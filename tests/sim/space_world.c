@@ -1998,9 +1998,23 @@ static bool is_freed_whole(const struct space_engine *home)
     return true;
 }
 
+/* Whoever was lost meanwhile, with a log or without: what one malloc gave one free frees. */
+static bool is_as_given(const struct world *world, const struct world_block *block)
+{
+    const struct space_engine *home = world->nodes[space_address_seat(block->address)].engine;
+    uint64_t number = engine_number(home, block->address);
+
+    return !block->is_used || block->is_freed || !engine_is_current(home, block->address) ||
+           home->entries[number].state == SPACE_HOME_FREED ||
+           home->before[number] == (block->address - block->first) / WORLD_BYTES;
+}
+
 /* All nodes are, on their logs: nothing is away, and what was given is somebody's to read. */
 static bool is_all_there(struct world *world)
 {
+    for (uint32_t n = 0; n < WORLD_BLOCKS; n++) {
+        claim(world, is_as_given(world, &world->blocks[n]), "a block is of another malloc");
+    }
     for (uint32_t n = 0; n < WORLD_BLOCKS && world->rules.logs; n++) {
         const struct world_block *block = &world->blocks[n];
         const struct space_engine *home = world->nodes[space_address_seat(block->address)].engine;

@@ -495,6 +495,14 @@ def test_check_says_what_would_be_done_and_does_nothing(folder, good):
     assert "up to 7.0 MiB of them" in run("--config", path, "--socket", folder + "/s", "--check", "--region-memory", "7M")[1]
     assert "spaces " not in printed, printed
     assert "up to 9.0 MiB of them" in run("--config", path, "--socket", folder + "/s", "--check", "--space-memory", "9M")[1]
+    key = os.path.join(folder, "key")
+    with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as file:
+        file.write("00112233" * 8 + "\n")
+    of_two = ("--space-memory", "9M", "--join", "127.0.0.1:7001,127.0.0.1:7002", "--member", "0", "--cluster-key", key)
+    assert "none: --space-memory is for nothing in a cluster without --state" in run(
+        "--config", path, "--socket", folder + "/s", "--check", *of_two)[1]
+    assert "up to 9.0 MiB of them" in run("--config", path, "--socket", folder + "/s", "--check", *of_two, "--state", folder + "/state")[1]
+    os.remove(key)
     assert "of regions: software\n" in printed, printed
     assert "of regions: none; a session up to 2.0 MiB a second; a session up to 500 operations a second\n" in run(
         "--config", path, "--socket", folder + "/s", "--check", "--region-qos", "none", "--session-rate", "2M", "--session-ops", "500")[1]

@@ -177,6 +177,7 @@ static void one_node_alone_has_spaces(void **state)
     nigh_space_address address = 0;
     uint8_t bytes[3000], read[3000];
     uint64_t old = 0, seed = 1;
+    char why[256];
 
     (void)state;
     begin_world(&world, 1);
@@ -201,6 +202,10 @@ static void one_node_alone_has_spaces(void **state)
     assert_int_equal(get(&world, 0, space, address + 2992), 5);
     claim(world.client[0], nigh_space_free(space, address, WAIT_US));
     assert_int_equal(nigh_space_read(space, address, read, 1, WAIT_US), NIGH_NOT_FOUND);
+    assert_int_equal(nigh_space_alloc(space, 1, NIGH_SPACE_ON(9), WAIT_US, &address),
+                     NIGH_PEER_LOST);
+    nigh_client_error(world.client[0], why, sizeof why);
+    assert_non_null(strstr(why, "the node of rank 9 "));
     nigh_space_close(space);
     end_world(&world);
 }
@@ -690,6 +695,85 @@ static void a_node_that_stood_still_comes_back_with_nothing(void **state)
     end_world(&world);
 }
 
+/* Node 2 is lost, and there again: killed and started anew, or as it stands still until others have
+ * noted that. */
+static void lose_node_2(struct world *world, nigh_space *const spaces[NODES],
+                        nigh_space_address its, bool is_killed)
+{
+    uint64_t value;
+
+    if (is_killed) {
+        kill_node(world, 2);
+        start_node(world, 2, true);
+        world->client[2] = attach(world, 2);
+        return;
+    }
+    stop(world->node[2].pid);
+    assert_true(SUPPORT_WAIT(read_word(spaces[0], its, &value) == NIGH_PEER_LOST, 20000));
+    assert_int_equal(kill(world->node[2].pid, SIGCONT), 0);
+    /* Until it knows it may serve what it had. */
+    assert_true(SUPPORT_WAIT(read_word(spaces[2], its, &value) == NIGH_CLOSED, 20000));
+}
+
+static uint64_t used_at(const struct world *world, uint32_t n, const char *name)
+{
+    nigh_space_info info = {.struct_size = sizeof info};
+
+    return nigh_space_stat(world->client[n], name, WAIT_US, &info) == NIGH_OK ? info.used_size
+                                                                              : UINT64_MAX;
+}
+
+#define ARRAY 8u
+
+/* Of one array all blocks are at another node, of one two in the middle, at one each, of one none.
+ */
+static void what_one_malloc_gave_is_one_over_its_homes_loss(void **state)
+{
+    static const char *const names[] = {"stood", "killed"};
+    struct world world;
+
+    (void)state;
+    begin_world(&world, NODES);
+    for (uint32_t is_killed = 0; is_killed < 2; is_killed++) {
+        nigh_space_address whole, middle, none, again = 0;
+        uint64_t values[ARRAY * 64] = {7}, value, used;
+        nigh_space *spaces[NODES];
+
+        open_all(&world, names[is_killed], spaces);
+        whole = alloc_at(&world, 0, spaces[0], ARRAY * 512, 2);
+        middle = alloc_at(&world, 1, spaces[1], ARRAY * 512, 2);
+        none = alloc_at(&world, 1, spaces[1], ARRAY * 512, 2);
+        write_all(&world, 1, spaces[1], whole, values, sizeof values);
+        claim(world.client[0], nigh_space_read(spaces[0], whole, values, sizeof values, WAIT_US));
+        write_all(&world, 1, spaces[1], middle + 3 * 512, values, sizeof values[0]);
+        assert_int_equal(get(&world, 0, spaces[0], middle + 5 * 512), 0);
+        lose_node_2(&world, spaces, none, is_killed);
+        assert_true(SUPPORT_WAIT(
+            nigh_space_alloc(spaces[0], 512, NIGH_SPACE_ON(2), SECOND_US, &again) == NIGH_OK,
+            20000 * support_patience()));
+        used = used_at(&world, 2, names[is_killed]);
+        assert_int_equal(get(&world, 1, spaces[1], whole), 7);
+        assert_int_equal(get(&world, 0, spaces[0], middle + 3 * 512), 7);
+        assert_int_equal(read_word(spaces[0], middle, &value), NIGH_PEER_LOST);
+        for (uint32_t n = 1; n < ARRAY; n++) {
+            assert_int_equal(nigh_space_free(spaces[0], whole + n * 512, WAIT_US), NIGH_INVALID);
+        }
+        assert_int_equal(nigh_space_free(spaces[0], middle + 3 * 512, WAIT_US), NIGH_INVALID);
+        assert_int_equal(nigh_space_free(spaces[1], none, WAIT_US), NIGH_PEER_LOST);
+        claim(world.client[0], nigh_space_free(spaces[0], whole, WAIT_US));
+        claim(world.client[1], nigh_space_free(spaces[1], middle, WAIT_US));
+        claim(world.client[0], nigh_space_free(spaces[0], again, WAIT_US));
+        for (uint32_t n = 0; n < ARRAY; n++) {
+            assert_int_equal(read_word(spaces[0], whole + n * 512, &value), NIGH_NOT_FOUND);
+        }
+        assert_int_equal(used_at(&world, 2, names[is_killed]), used - (ARRAY + 6 + 1) * 512);
+        for (uint32_t n = 0; n < 2; n++) {
+            nigh_space_close(spaces[n]);
+        }
+    }
+    end_world(&world);
+}
+
 struct holder {
     const struct world *world;
     nigh_space_address word;
@@ -1159,6 +1243,7 @@ int main(void)
         cmocka_unit_test(a_node_that_is_killed_costs_what_it_had),
         cmocka_unit_test(a_home_comes_back_of_which_much_is_shared),
         cmocka_unit_test(a_node_that_stood_still_comes_back_with_nothing),
+        cmocka_unit_test(what_one_malloc_gave_is_one_over_its_homes_loss),
         cmocka_unit_test(a_client_that_holds_a_lock_lets_go_when_it_is_killed),
         cmocka_unit_test(a_kept_lock_is_anybodys),
         cmocka_unit_test(what_another_node_holds_is_busy_soon),

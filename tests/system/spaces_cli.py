@@ -84,8 +84,8 @@ def test_parts_are_written_and_read(node, _):
     assert parsed("space", "write", "s", hex(first), node=node, data=b"") == {"name": "s", "size": 0}
     # What goes beyond what is allocated is not there.
     refused(NOT_FOUND, [f"nothing is allocated at {hex(first + 256)}"], "read", "s", hex(first + 250), "7", node=node)
-    code, _, said = run("space", "write", "s", hex(first + 250), node=node, data=b"x" * 7)
-    assert code == NOT_FOUND, (code, said)
+    refused(NOT_FOUND, ["nothing is allocated"], "write", "s", hex(first + 250), node=node, data=b"x" * 7)
+    refused(USAGE, ["no 2 bytes behind 0xffffffffffffffff"], "write", "s", "0xffffffffffffffff", node=node, data=b"xy")
     with open("/dev/full", "wb") as full:
         fails(1, ["standard output"], "space", "read", "s", hex(first), "64", node=node, stdout=full)
     told = parsed("space", "alloc", "s", "65", node=node)
@@ -138,6 +138,9 @@ def test_what_a_space_is_like(node, _):
     text = space("stat", "\x1b[31mred\nno", node=node).decode()
     assert "red" in text.splitlines()[0] and "\x1b" not in text, text
     refused(NOT_FOUND, [], "stat", "\x1b[32mred\nno", node=node)
+    space("create", "--", "-x", "1K", node=node)
+    assert space("stat", "--", "-x", node=node).decode().splitlines()[0] == "-x"
+    space("rm", "--", "-x", node=node)
 
 
 @with_node
@@ -273,6 +276,13 @@ def test_a_node_without_spaces_says_so():
     assert node.stop()[0] == 0
 
 
+def test_a_cluster_without_state_says_so():
+    with Cluster(*MEMORY).wait_met() as (a, _):
+        code, _, said = a.run("space", "create", "s", "1M")
+        assert code not in (OK, USAGE) and "a cluster without --state" in said, (code, said)
+        assert "this node serves no spaces" in a.said(), a.said()
+
+
 @with_node
 def test_wrong_usage(node, _):
     """It is said before the node is asked for anything; of the space that is there nothing changes."""
@@ -309,7 +319,8 @@ def test_wrong_usage(node, _):
         (("create", "x", "1M", "--cache", "1P"), ["a cache has"]),
         (("create", "x", "1M", "--group", ""), ["--group", "r (read)"]),
         (("create", "x", "1M", "--others", "rx"), ["--others", "'rx'"]),
-        (("create", "x", "1M", "--others", "w"), ["who may write may read, too"]),
+        (("create", "x", "1M", "--others", "w"), ["--others takes r or rw", "who may write may read, too"]),
+        (("create", "x", "1M", "--group", "ww"), ["--group takes r or rw", "'ww'"]),
         (("create", "x", "1M", "--align", "4K"), ["create takes no --align"]),
         (("alloc", "s", "1", "--align", "3K"), ["a power of two", "not '3K'"]),
         (("alloc", "s", "1", "--align", "2G"), ["up to 1G", "not '2G'"]),
@@ -325,6 +336,7 @@ def test_wrong_usage(node, _):
         (("read", "s", "-1", "1"), ["-1"]),
         (("read", "s", "0x10000000000000000", "1"), ["is not an address"]),
         (("read", "s", "512 ", "1"), ["is not an address"]),
+        (("read", "s", "0xffffffffffffffff", "5"), ["no 5 bytes behind 0xffffffffffffffff"]),
         (("read", "s", "512", "0"), ["SIZE '0'"]),
         (("read", "s", "512", "1", "--json"), ["--json"]),
         (("write", "s", ""), ["'' is not an address"]),

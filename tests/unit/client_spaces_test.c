@@ -740,7 +740,8 @@ static void a_flush_says_what_failed(void **state)
     assert_int_equal(nigh_space_fence(world.space, WAIT_US), NIGH_OK);
     assert_int_equal(nigh_space_flush(world.space, WAIT_US, &failed), NIGH_NOT_FOUND);
     assert_int_equal(failed, HERE(101));
-    assert_sentence(&world, "2 of the thread's writes and unlocks failed, the last at 0xca00");
+    assert_sentence(&world, "2 of the thread's writes and unlocks failed, the last at 0xca00: "
+                            "nothing is allocated there");
     assert_int_equal(nigh_space_flush(world.space, WAIT_US, NULL), NIGH_OK);
     finish(&world);
 }
@@ -776,6 +777,30 @@ static void words_are_changed_at_once(void **state)
     assert_sentence(&world, "lost with a node");
     atomic_store(&world.fake.fails, 3);
     assert_int_equal(nigh_space_fetch_add(world.space, HERE(1), 2, WAIT_US, &old), NIGH_PROTOCOL);
+    finish(&world);
+}
+
+/* By its rank, not by an address that nobody wrote. */
+static void memory_that_is_not_had_is_said_to_be_of_a_rank(void **state)
+{
+    struct world world;
+    uint64_t value = 0;
+
+    (void)state;
+    begin(&world);
+    atomic_store(&world.fake.fails_kinds, UINT32_MAX);
+    atomic_store(&world.fake.fails, NIGH_PEER_LOST);
+    assert_int_equal(nigh_space_alloc(world.space, 8, NIGH_SPACE_ON(9), WAIT_US, &value),
+                     NIGH_PEER_LOST);
+    assert_sentence(&world, "the node of rank 9 is not there");
+    atomic_store(&world.fake.fails, NIGH_INVALID);
+    assert_int_equal(nigh_space_alloc(world.space, 8, NIGH_SPACE_ON(64), WAIT_US, &value),
+                     NIGH_INVALID);
+    assert_sentence(&world, "a home of rank 64");
+    atomic_store(&world.fake.fails, NIGH_NOT_FOUND);
+    assert_int_equal(nigh_space_alloc(world.space, 8, NIGH_SPACE_ON(1), WAIT_US, &value),
+                     NIGH_NOT_FOUND);
+    assert_sentence(&world, "the space was deleted");
     finish(&world);
 }
 
@@ -1794,6 +1819,7 @@ int main(void)
         cmocka_unit_test(fences_are_said_and_waited_for),
         cmocka_unit_test(a_flush_says_what_failed),
         cmocka_unit_test(words_are_changed_at_once),
+        cmocka_unit_test(memory_that_is_not_had_is_said_to_be_of_a_rank),
         cmocka_unit_test(what_is_busy_is_said_so),
         cmocka_unit_test(memory_is_had_and_given_back),
         cmocka_unit_test(what_was_moved_is_not_said_to_be_elsewhere),

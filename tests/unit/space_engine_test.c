@@ -1694,6 +1694,317 @@ static void what_left_its_frame_is_not_claimed(void **state)
     end();
 }
 
+/* ---- what one malloc gave, over a home's loss ------------------------------ */
+
+/* Addresses of the third life of this home, which begins its sixth term anew. */
+static uint64_t of_life(uint64_t of, uint64_t number)
+{
+    return space_address_of_life(0, of, 8 * BYTES) + number * BYTES;
+}
+
+static struct space_wire claim_of(uint8_t event, uint64_t block, uint64_t before)
+{
+    return (struct space_wire){.kind = SPACE_WIRE_TO_HOME,
+                               .event = event,
+                               .whom = SPACE_NOBODY,
+                               .term = 6,
+                               .address = block,
+                               .epoch = {4, 1},
+                               .operands = {before}};
+}
+
+static void lose_home(void)
+{
+    create();
+    meet_with(1, 5, 7);
+    meet_with(2, 5, 7);
+    (void)space_engine_turn(engine, 1);
+}
+
+static void open_again(void)
+{
+    say_term(1, SPACE_TERM_CLAIMED, 6, 0);
+    say_term(2, SPACE_TERM_CLAIMED, 6, 0);
+    assert_true(space_engine_is_open(engine));
+}
+
+/* Nodes do what this home asks them for from the n-th message on, until it asks for nothing more.
+ */
+static void obey(uint32_t n)
+{
+    for (; n < sent; n++) {
+        const struct space_wire *asked = &sends[n].wire;
+        struct space_wire answer = claim_of(SPACE_HOME_ACK, asked->address, 0);
+
+        if (asked->kind != SPACE_WIRE_TO_CACHE ||
+            (asked->event != SPACE_CACHE_INVALIDATE && asked->event != SPACE_CACHE_FETCH_SHARED &&
+             asked->event != SPACE_CACHE_FETCH_INVALIDATE)) {
+            continue;
+        }
+        answer.epoch = asked->epoch;
+        answer.event = asked->event == SPACE_CACHE_INVALIDATE     ? SPACE_HOME_ACK
+                       : asked->event == SPACE_CACHE_FETCH_SHARED ? SPACE_HOME_BYTES
+                                                                  : SPACE_HOME_WRITE_BACK;
+        say(sends[n].seat, answer);
+        (void)space_engine_turn(engine, 1);
+    }
+}
+
+static nigh_status free_obeyed(uint64_t address)
+{
+    struct space_op op = op_of(SPACE_OP_FREE, address);
+    uint32_t before = sent;
+
+    op.operands[0] = 0;
+    if (!space_engine_begin(engine, &op, 1)) {
+        (void)space_engine_turn(engine, 1);
+        obey(before);
+        assert_int_equal(op.operands[1], 1);
+    }
+    return op.status;
+}
+
+static nigh_status read_lost(uint64_t address)
+{
+    struct space_op op = op_of(SPACE_OP_READ, address);
+
+    assert_true(space_engine_begin(engine, &op, 1));
+    return op.status;
+}
+
+/* Of five blocks, and one, the third and the fourth, and that one, are claimed: what is before them
+ * is lost, and theirs; what was behind is free. */
+static void what_one_malloc_gave_is_freed_as_one(void **state)
+{
+    (void)state;
+    lose_home();
+    say(1, claim_of(SPACE_HOME_CLAIM_SHARED, of_life(3, 7), 0));
+    say(2, claim_of(SPACE_HOME_CLAIM_DIRTY, of_life(3, 4), 3));
+    say(1, claim_of(SPACE_HOME_CLAIM_SHARED, of_life(3, 3), 2));
+    open_again();
+    obey(0);
+    assert_true(space_engine_is_valid(engine));
+    assert_int_equal(count_used(), 5);
+    assert_int_equal(read_lost(of_life(3, 1)), NIGH_NODE_LOST);
+    for (uint32_t n = 2; n < 5; n++) {
+        assert_int_equal(free_obeyed(of_life(3, n)), NIGH_INVALID);
+    }
+    assert_int_equal(free_obeyed(of_life(3, 5)), NIGH_NODE_LOST);
+    assert_int_equal(free_obeyed(of_life(3, 1)), NIGH_OK);
+    assert_int_equal(count_used(), 1);
+    assert_int_equal(free_obeyed(of_life(3, 1)), NIGH_INVALID);
+    assert_int_equal(free_obeyed(of_life(3, 7)), NIGH_OK);
+    assert_int_equal(count_used(), 0);
+    end();
+}
+
+/* ... also where a link breaks while the home opens, and where nobody has any of it then. */
+static void what_one_malloc_gave_is_one_in_the_next_term(void **state)
+{
+    (void)state;
+    lose_home();
+    engine->config.opening = 1;
+    for (uint32_t n = 2; n < 5; n++) {
+        say(1, claim_of(SPACE_HOME_CLAIM_SHARED, of_life(3, n), n - 1));
+    }
+    say_term(1, SPACE_TERM_CLAIMED, 6, 0);
+    say_term(2, SPACE_TERM_CLAIMED, 6, 0);
+    assert_true(engine->is_opening);
+    space_engine_down(engine, 1, 1);
+    meet_with(1, 6, 7);
+    (void)space_engine_turn(engine, 1);
+    for (uint8_t seat = 1; seat <= 2; seat++) {
+        say_term(seat, SPACE_TERM_CLAIMED, last_term(), 0);
+    }
+    assert_true(space_engine_is_open(engine));
+    assert_true(space_engine_is_valid(engine));
+    assert_int_equal(count_used(), 4);
+    assert_int_equal(free_obeyed(of_life(3, 1)), NIGH_OK);
+    assert_int_equal(count_used(), 0);
+    end();
+}
+
+/* What lies between was given up by an address of an earlier life: who did hears so, by that. */
+static void what_was_given_up_in_another_life_is_let_go(void **state)
+{
+    struct space_wire left = claim_of(SPACE_HOME_CLAIM_LEFT, of_life(2, 2), 0);
+
+    (void)state;
+    lose_home();
+    say(1, left);
+    say(2, claim_of(SPACE_HOME_CLAIM_DIRTY, of_life(3, 3), 2));
+    open_again();
+    assert_int_equal(count_said(1, SPACE_WIRE_TO_CACHE, SPACE_CACHE_RELEASE), 1);
+    for (uint32_t n = 0; n < sent; n++) {
+        assert_true(sends[n].wire.event != SPACE_CACHE_RELEASE ||
+                    sends[n].wire.address == of_life(2, 2));
+    }
+    assert_int_equal(read_lost(of_life(3, 2)), NIGH_NODE_LOST);
+    assert_int_equal(count_used(), 3);
+    assert_int_equal(free_obeyed(of_life(3, 1)), NIGH_OK);
+    assert_int_equal(count_used(), 0);
+    end();
+}
+
+/* Of what cannot be of one malloc the later one has what nobody says anything of. */
+static void claims_that_contradict_part_what_they_are_of(void **state)
+{
+    (void)state;
+    lose_home();
+    say(1, claim_of(SPACE_HOME_CLAIM_SHARED, of_life(3, 2), 0));
+    say(2, claim_of(SPACE_HOME_CLAIM_SHARED, of_life(3, 2), 1));
+    say(2, claim_of(SPACE_HOME_CLAIM_DIRTY, of_life(3, 4), 3));
+    say(2, claim_of(SPACE_HOME_CLAIM_DIRTY, of_life(4, 6), 5));
+    open_again();
+    obey(0);
+    assert_true(space_engine_is_valid(engine));
+    assert_int_equal(count_used(), 5);
+    assert_int_equal(free_obeyed(of_life(3, 2)), NIGH_OK);
+    assert_int_equal(free_obeyed(of_life(3, 3)), NIGH_OK);
+    assert_int_equal(free_obeyed(of_life(4, 5)), NIGH_OK);
+    assert_int_equal(count_used(), 0);
+    end();
+}
+
+/* Nothing is before the first block, which of seat 0 is nobody's. */
+static void no_malloc_gave_what_is_before_all(void **state)
+{
+    struct space_wire wire = claim_of(SPACE_HOME_CLAIM_SHARED, of_life(3, 2), 2);
+
+    (void)state;
+    for (uint32_t n = 0; n < 2; n++) {
+        lose_home();
+        liar = 1;
+        if (n == 0) {
+            say(1, wire);
+        } else {
+            struct space_op read = op_of(SPACE_OP_READ, block_of(1, 2));
+
+            open_homes();
+            assert_false(space_engine_begin(engine, &read, 1));
+            wire = (struct space_wire){.kind = SPACE_WIRE_TO_CACHE,
+                                       .event = SPACE_CACHE_SHARE,
+                                       .whom = SPACE_NOBODY,
+                                       .term = 5,
+                                       .address = read.address,
+                                       .epoch = {5, 1},
+                                       .operands = {3}};
+            say(1, wire);
+            space_engine_give_up(engine, &read);
+        }
+        assert_int_equal(liar, SPACE_NOBODY);
+        end();
+    }
+    wire.operands[0] = LIMIT_SPACE_BLOCKS;
+    assert_int_equal(space_wire_check(&wire), NIGH_PROTOCOL);
+    wire.operands[0] = LIMIT_SPACE_BLOCKS - 1;
+    assert_int_equal(space_wire_check(&wire), NIGH_OK);
+    wire.event = SPACE_CACHE_UPGRADE;
+    assert_int_equal(space_wire_check(&wire), NIGH_PROTOCOL);
+}
+
+static uint64_t said_place(uint8_t seat, uint8_t kind, uint8_t event, uint64_t block)
+{
+    for (uint32_t n = sent; n > 0; n--) {
+        const struct space_send *send = &sends[n - 1];
+
+        if (send->seat == seat && send->wire.kind == kind && send->wire.event == event &&
+            send->wire.address == block) {
+            return send->wire.operands[0];
+        }
+    }
+    fail_msg("it was not said");
+    return 0;
+}
+
+/* A home says it of what it gives, ... */
+static void what_a_home_gives_has_its_place(void **state)
+{
+    struct space_op op = op_of(SPACE_OP_ALLOC, 0);
+
+    (void)state;
+    begin();
+    (void)allocate();
+    op.operands[0] = 3 * BYTES;
+    assert_false(space_engine_begin(engine, &op, 1));
+    (void)space_engine_turn(engine, 1);
+    for (uint32_t n = 0; n < 3; n++) {
+        uint64_t block = op.value + (uint64_t)n * BYTES;
+
+        say_of(1, n == 1 ? SPACE_HOME_ASK_WRITE : SPACE_HOME_ASK_READ, block,
+               (struct space_epoch){1, 0});
+        assert_int_equal(
+            said_place(1, SPACE_WIRE_TO_CACHE, n == 1 ? SPACE_CACHE_OWN : SPACE_CACHE_SHARE, block),
+            n);
+    }
+    end();
+}
+
+static void come_with_place(uint8_t kind, uint32_t n, uint8_t event, uint64_t before)
+{
+    struct space_op op = op_of(kind, block_of(1, n));
+
+    assert_false(space_engine_begin(engine, &op, 1));
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_CACHE,
+                               .event = event,
+                               .whom = SPACE_NOBODY,
+                               .term = 5,
+                               .address = op.address,
+                               .epoch = {5, 1},
+                               .operands = {before}});
+    assert_int_equal(op.operands[1], 1);
+}
+
+/* ... and who has it says it to whom it gives it, and when it claims it. */
+static void what_a_node_has_keeps_its_place(void **state)
+{
+    (void)state;
+    begin();
+    open_homes();
+    come_with_place(SPACE_OP_READ, 3, SPACE_CACHE_SHARE, 2);
+    come_with_place(SPACE_OP_WRITE, 4, SPACE_CACHE_OWN, 3);
+    come_with_place(SPACE_OP_WRITE, 6, SPACE_CACHE_OWN, 5);
+    come_with_place(SPACE_OP_READ, 7, SPACE_CACHE_SHARE, 0);
+    come(1, block_of(1, 4), SPACE_CACHE_READ_FORWARD);
+    forward(block_of(1, 6));
+    assert_int_equal(said_place(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_SHARE, block_of(1, 4)), 3);
+    assert_int_equal(said_place(2, SPACE_WIRE_TO_CACHE, SPACE_CACHE_OWN, block_of(1, 6)), 5);
+    come_with_place(SPACE_OP_WRITE, 5, SPACE_CACHE_OWN, 4);
+    for (uint32_t n = 0; n < sent; n++) {
+        if (sends[n].wants_end) {
+            space_engine_sent(engine, sends[n].cookie, 1);
+        }
+    }
+    sent = 0;
+    say_term(1, SPACE_TERM_TERM, 6, 7);
+    (void)space_engine_turn(engine, 1);
+    for (uint32_t n = 3; n < 8; n++) {
+        uint8_t event = n == 5   ? SPACE_HOME_CLAIM_DIRTY
+                        : n == 6 ? SPACE_HOME_CLAIM_LEFT
+                                 : SPACE_HOME_CLAIM_SHARED;
+
+        assert_int_equal(said_place(1, SPACE_WIRE_TO_HOME, event, block_of(1, n)),
+                         n == 6 || n == 7 ? 0 : n - 1);
+    }
+    /* What it gave up and has again has the place that the home says it has. */
+    say(1, (struct space_wire){.kind = SPACE_WIRE_TO_CACHE,
+                               .event = SPACE_CACHE_RESTORE,
+                               .whom = SPACE_NOBODY,
+                               .term = 6,
+                               .address = block_of(1, 6),
+                               .epoch = {.term = 6},
+                               .operands = {4}});
+    for (uint32_t n = 0; n < sent; n++) {
+        if (sends[n].wants_end) {
+            space_engine_sent(engine, sends[n].cookie, 1);
+        }
+    }
+    say_term(1, SPACE_TERM_TERM, 7, 7);
+    (void)space_engine_turn(engine, 1);
+    assert_int_equal(said_place(1, SPACE_WIRE_TO_HOME, SPACE_HOME_CLAIM_SHARED, block_of(1, 6)), 4);
+    end();
+}
+
 /* ---- one with a log, whose jobs end when they are told to ----------------- */
 
 static struct space_log node_log;
@@ -1726,11 +2037,30 @@ static void drive(void)
     } while (more || is_awake);
 }
 
+/* What a start finds of what was written. */
+static struct space_log_state *mirror;
+
+static void mirror_job(const struct space_log_job *done)
+{
+    struct space_log_batch batch;
+    struct space_log_record record;
+    uint32_t at = 0;
+
+    if (mirror == NULL || done->task != SPACE_LOG_COMMIT) {
+        return;
+    }
+    assert_int_equal(space_log_open_batch(done->bytes, done->size_bytes, &batch), NIGH_OK);
+    while (space_log_next_record(&batch, &at, &record)) {
+        assert_int_equal(space_log_apply(mirror, &record, false), NIGH_OK);
+    }
+}
+
 static void run_job(void)
 {
     struct space_log_job *done = job;
 
     assert_non_null(done);
+    mirror_job(done);
     job = NULL;
     done->status = NIGH_OK;
     space_engine_logged(engine, 1);
@@ -2147,6 +2477,62 @@ static void a_first_opening_holds_what_it_asked_for(void **state)
     assert_true(space_engine_is_open(engine));
     assert_int_equal(engine->log.held_count, 0);
     assert_int_equal(count_said(1, SPACE_WIRE_TO_CACHE, SPACE_CACHE_FETCH_SHARED), 2);
+    end_with_log();
+}
+
+static void leave_as_mirrored(struct space_log_state *found)
+{
+    memcpy(found->blocks, mirror->blocks, 8 * sizeof(*found->blocks));
+}
+
+/* What one malloc gave before a home lost its log the next one has as one, and a start on that. */
+static void what_one_malloc_gave_is_logged_as_one(void **state)
+{
+    const struct space_log_geometry geometry = {
+        .block_bytes = BYTES, .blocks = 8, .frames = SPACE_WAYS};
+    static uint8_t home_bytes[8 * BYTES];
+    struct space_log_state found;
+
+    (void)state;
+    assert_int_equal(space_log_state_init(&found, &geometry, home_bytes, 1), NIGH_OK);
+    create_with_log(7, 0);
+    mirror = &found;
+    meet_with(1, 5, 7);
+    meet_with(2, 5, 7);
+    run_all();
+    say(1, claim_of(SPACE_HOME_CLAIM_SHARED, of_life(3, 7), 0));
+    say(2, claim_of(SPACE_HOME_CLAIM_DIRTY, of_life(3, 4), 3));
+    say(1, claim_of(SPACE_HOME_CLAIM_SHARED, of_life(3, 3), 2));
+    say(1, claim_of(SPACE_HOME_CLAIM_LEFT, of_life(3, 2), 0));
+    say_term(1, SPACE_TERM_CLAIMED, 6, 0);
+    say_term(2, SPACE_TERM_CLAIMED, 6, 0);
+    run_all();
+    assert_true(space_engine_is_open(engine));
+    end_with_log();
+    for (uint32_t n = 1; n < 8; n++) {
+        assert_int_equal(found.blocks[n].run, n == 1 ? 4 : n == 7);
+        assert_int_equal(found.blocks[n].life, n == 5 || n == 6 ? 0 : 3);
+        assert_int_equal(found.blocks[n].state, n == 5 || n == 6 ? SPACE_LOG_IS_FREE
+                                                : n < 3          ? SPACE_LOG_IS_LOST
+                                                                 : SPACE_LOG_IS_OWNED);
+    }
+    change_found = leave_as_mirrored;
+    create_with_log(7, 6);
+    change_found = NULL;
+    mirror = NULL;
+    space_log_state_fini(&found);
+    meet_with(1, 6, 7);
+    meet_with(2, 6, 7);
+    run_all();
+    claim_all(7);
+    run_all();
+    assert_int_equal(count_used(), 5);
+    assert_int_equal(free_obeyed(of_life(3, 3)), NIGH_INVALID);
+    say(1, (struct space_wire){
+               .kind = SPACE_WIRE_FREE, .address = of_life(3, 1), .operands = {0, 77}});
+    run_all();
+    assert_int_equal(count_said(1, SPACE_WIRE_ANSWER, SPACE_WIRE_FREE), 1);
+    assert_int_equal(count_used(), 1);
     end_with_log();
 }
 
@@ -2803,6 +3189,13 @@ int main(void)
         cmocka_unit_test(what_left_its_frame_is_not_kept_for_the_gone),
         cmocka_unit_test(an_atomic_in_doubt_is_not_asked_again),
         cmocka_unit_test(what_left_its_frame_is_not_claimed),
+        cmocka_unit_test(what_one_malloc_gave_is_freed_as_one),
+        cmocka_unit_test(what_one_malloc_gave_is_one_in_the_next_term),
+        cmocka_unit_test(what_was_given_up_in_another_life_is_let_go),
+        cmocka_unit_test(claims_that_contradict_part_what_they_are_of),
+        cmocka_unit_test(no_malloc_gave_what_is_before_all),
+        cmocka_unit_test(what_a_home_gives_has_its_place),
+        cmocka_unit_test(what_a_node_has_keeps_its_place),
         cmocka_unit_test(who_waits_for_room_has_it),
         cmocka_unit_test(all_seats_atomics_are_one_event),
         cmocka_unit_test(who_asked_to_write_has_it_yet),
@@ -2811,6 +3204,7 @@ int main(void)
         cmocka_unit_test(who_is_left_out_is_known_before_the_blocks),
         cmocka_unit_test(a_home_with_a_log_takes_bytes_as_it_opens),
         cmocka_unit_test(a_first_opening_holds_what_it_asked_for),
+        cmocka_unit_test(what_one_malloc_gave_is_logged_as_one),
         cmocka_unit_test(what_is_freed_as_a_home_comes_back_waits_for_it),
         cmocka_unit_test(what_a_free_has_left_is_freed_at_a_start),
         cmocka_unit_test(a_free_begins_with_its_first_block),

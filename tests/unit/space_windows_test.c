@@ -677,6 +677,28 @@ static void what_was_done_and_left_is_told_so(void **state)
     end();
 }
 
+/* All that waits when the others took the node for dead, a free, too. */
+static void what_waits_is_closed_where_the_node_is_left_out(void **state)
+{
+    static const enum space_record_kind kinds[] = {SPACE_RECORD_FREE, SPACE_RECORD_READ,
+                                                   SPACE_RECORD_ADD, SPACE_RECORD_LOCK_READ};
+
+    (void)state;
+    for (uint32_t n = 0; n < ARRAY_LENGTH(kinds); n++) {
+        uint64_t value;
+
+        begin();
+        assert_int_equal(ask_now(0, SPACE_RECORD_LOCK_WRITE, block), NIGH_OK);
+        ask(1, kinds[n], block, UINT64_MAX);
+        assert_false(is_answered(1));
+        space_engine_members(engine, 2, now_us);
+        turn();
+        assert_true(is_answered(1));
+        assert_int_equal(answer(1, &value), NIGH_CLOSED);
+        end();
+    }
+}
+
 static uint64_t blocks_used(void)
 {
     struct space_engine_stats stats;
@@ -779,6 +801,7 @@ int main(void)
         cmocka_unit_test(a_fetch_has_its_time_and_no_more),
         cmocka_unit_test(what_was_done_without_a_lease_is_told_with_one),
         cmocka_unit_test(what_was_done_and_left_is_told_so),
+        cmocka_unit_test(what_waits_is_closed_where_the_node_is_left_out),
         cmocka_unit_test(what_nobody_was_told_of_is_free_again),
         cmocka_unit_test(what_was_written_before_a_close_is_flushed),
         cmocka_unit_test(a_read_under_a_kept_lock_waits_for_the_log),
