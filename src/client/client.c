@@ -134,6 +134,13 @@ void client_ring_bell(nigh_client *client)
     }
 }
 
+void client_tell_change(nigh_client *client, uint32_t before)
+{
+    if (before != atomic_load_explicit(&client->state, memory_order_relaxed)) {
+        client_ring_bell(client);
+    }
+}
+
 /* ---- the end of everything pending ---------------------------------------- */
 
 /* Unlinks an op from wherever it waits and puts it into `ending`, once. */
@@ -610,6 +617,9 @@ int nigh_client_fd(nigh_client *client)
 
 nigh_status nigh_client_arm(nigh_client *client)
 {
+    /* What is asked first may find the end already. */
+    uint32_t before =
+        client == NULL ? CLIENT_DEAD : atomic_load_explicit(&client->state, memory_order_relaxed);
     nigh_status status = client_check(client);
     uint64_t rung;
 
@@ -624,12 +634,14 @@ nigh_status nigh_client_arm(nigh_client *client)
         pairs_take_bells(client, false); /* which may look into the socket, too */
         pairs_arm(client);
         op_arm(client);
-        /* Set after the socket was emptied and before the caller looks: a poke from here on stays
-         * in the socket, or whoever takes it out rings the bell. */
-        atomic_store_explicit(&client->front->poke_wanted, 1, memory_order_relaxed);
-        shared_fence();
     }
+    /* Set after the socket was emptied and before the caller looks: a poke from here on stays in
+     * the socket, or whoever takes it out rings the bell. Of a node that is away it is asked, too:
+     * the next one finds it in the session's memory. */
+    atomic_store_explicit(&client->front->poke_wanted, 1, memory_order_relaxed);
+    shared_fence();
     client->armed = true;
+    client_tell_change(client, before);
     client_unlock(client);
     return NIGH_OK;
 }

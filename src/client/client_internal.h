@@ -200,6 +200,7 @@ struct nigh_client {
     int lead_fd;          /* eventfd: wakes the thread that sleeps on the socket */
     _Atomic bool leading; /* a thread sleeps on the socket for all; written locked */
     bool armed;
+    bool poked; /* the socket said so, since a look at it began */
     bool subscribed;
     uint32_t hears;     /* NIGH_SUBSCRIBE_*, that a new connection asks for, too */
     bool events_missed; /* a restart of the node swallowed some */
@@ -343,6 +344,9 @@ static inline void client_relax(void)
 
 /* Makes the descriptor readable, once, if the application has armed it. Locked. */
 void client_ring_bell(nigh_client *client);
+/* The same where the client is not what it was before: a look during which nobody heard the bell
+ * has found the node's end, of which the socket says no more. Locked. */
+void client_tell_change(nigh_client *client, uint32_t before);
 
 /* Ends every pending op with `status`. Locked. With NIGH_NODE_LOST the session may be resumed. */
 void client_lose(nigh_client *client, nigh_status status);

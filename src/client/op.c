@@ -40,6 +40,7 @@ void op_init(struct client_op *op, nigh_client *client, const struct op_kind *ki
 
 void op_refuse(struct client_op *op, nigh_status status)
 {
+    op->flags |= OP_UNBEGUN;
     atomic_store_explicit(&op->status, status, memory_order_release);
 }
 
@@ -227,6 +228,7 @@ nigh_status op_begin(struct client_op *op)
         if (op->kind->settle != NULL) {
             op->kind->settle(op, status);
         }
+        op->flags |= OP_UNBEGUN;
         op_end(op, status);
         return status;
     }
@@ -467,6 +469,22 @@ nigh_status nigh_op_status(const nigh_op *given)
                       : (nigh_status)atomic_load_explicit(&op->status, memory_order_acquire);
 }
 
+/* The sentence of an op that has ended with a failure, or of a wait for one whose time is up. What
+ * is there may be of a step of it, or of its beginning; or else of any other call, that failed
+ * alike.
+ */
+static nigh_status op_tell(const struct client_op *op, nigh_status status)
+{
+    if (status == NIGH_OK || status != atomic_load_explicit(&op->status, memory_order_acquire)) {
+        return error_note(op->client, status);
+    }
+    if (op->kind->tell != NULL) {
+        return op->kind->tell(op, status);
+    }
+    return op->kind->notes || (op->flags & OP_UNBEGUN) != 0 ? error_note_end(op->client, status)
+                                                            : error_note(op->client, status);
+}
+
 nigh_status nigh_wait(nigh_client *client, nigh_op *given, uint64_t timeout_us)
 {
     struct client_op *op = op_of(given);
@@ -486,21 +504,18 @@ nigh_status nigh_wait(nigh_client *client, nigh_op *given, uint64_t timeout_us)
                      ? NIGH_TIMEOUT
                      : nigh_op_status(given);
     }
-    if (status != NIGH_OK && op->kind->tell != NULL && status == nigh_op_status(given)) {
-        return op->kind->tell(op, status);
-    }
-    return error_note_end(client, status);
+    return op_tell(op, status);
 }
 
 /* Whether the node has poked since the descriptor was armed: what is taken in here may have taken
- * that out of the socket, so it is to poke again; and what it said of before that is taken in.
- * Locked. */
+ * that out of the socket, so it is to poke again; and what it said of before that is taken in. A
+ * thread that leads may have asked it already, and then only who read the poke knows. Locked. */
 static bool op_was_poked(nigh_client *client)
 {
     _Atomic uint32_t *wanted = &client->front->poke_wanted;
 
     if (atomic_load_explicit(&client->state, memory_order_relaxed) != CLIENT_ATTACHED ||
-        atomic_load_explicit(wanted, memory_order_relaxed) != 0) {
+        (!client->poked && atomic_load_explicit(wanted, memory_order_relaxed) != 0)) {
         return false;
     }
     atomic_store_explicit(wanted, 1, memory_order_relaxed);
@@ -508,27 +523,35 @@ static bool op_was_poked(nigh_client *client)
     return true;
 }
 
-/* Locked. `armed`: the caller may sleep on the descriptor behind this. */
-static void op_take_in(nigh_client *client, bool armed)
+/* Locked. `armed`: the caller may sleep on the descriptor behind this. `before`: the client's state
+ * as its look began. */
+static void op_take_in(nigh_client *client, bool armed, uint32_t before)
 {
-    for (uint32_t n = 0; n < POLL_POKES; n++) {
+    bool again = true, poked = client->poked;
+
+    for (uint32_t n = 0; n < POLL_POKES && again; n++) {
+        client->poked = false;
         if (atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED) {
             ring_take_in(client, NULL);
             socket_take_in_now_and_then(client);
         }
-        if (!armed || !op_was_poked(client)) {
-            client->armed = armed;
-            return;
-        }
+        again = armed && op_was_poked(client);
+        poked = poked || again;
     }
-    client->armed = true;
-    client_ring_bell(client); /* it goes on without end: the caller is to come again */
+    client->armed = armed;
+    /* It goes on without end, or the poke was of an event, which is not taken in here: the caller
+     * is to come again. */
+    if (again || (poked && client->subscribed && ring_has_events(client))) {
+        client_ring_bell(client);
+    }
+    client_tell_change(client, before);
 }
 
 size_t nigh_poll(nigh_client *client)
 {
     nigh_status status = client_look(client);
-    uint64_t ends;
+    uint64_t ends, due_us;
+    uint32_t before;
     bool armed;
 
     if (status == NIGH_INVALID || status == NIGH_FORKED) {
@@ -550,7 +573,9 @@ size_t nigh_poll(nigh_client *client)
     }
     /* The caller is looking: what ends here needs no bell. */
     armed = client->armed;
-    client->armed = false;
+    client->armed = client->poked = false;
+    before = atomic_load_explicit(&client->state, memory_order_relaxed);
+    due_us = pairs_due_us(client);
     if (pairs_bell(client) >= 0) {
         uint64_t now_us;
 
@@ -562,9 +587,11 @@ size_t nigh_poll(nigh_client *client)
             pairs_end_overdue(client, now_us);
         }
     }
-    op_take_in(client, armed);
+    op_take_in(client, armed, before);
     if (armed) {
-        op_arm(client); /* of what found no room in here, too */
+        /* Of what found no room in here, too; and of what found it there. */
+        op_arm(client);
+        pairs_time(client, due_us);
     }
     client_unlock(client);
     copies_make(client);

@@ -48,6 +48,7 @@ struct op_kind {
     void (*ended)(struct client_op *op);
     /* Leaves the sentence of a failure with the calling thread. May be NULL. */
     nigh_status (*tell)(const struct client_op *op, nigh_status status);
+    bool notes;   /* a step leaves the sentence of its failure with the thread that takes it in */
     bool waits;   /* may wait in the lane for something else than its turn */
     bool yields;  /* of what waits: leaves some room to what does not yield */
     bool answers; /* what it waits for may be its own just now: its lane's answer ends it, cancelled
@@ -56,17 +57,18 @@ struct op_kind {
 
 #define OP_MAGIC UINT32_C(0x4e4f5031)
 
-#define OP_ASYNC    1u  /* of a _start call: ends are told by the client's descriptor */
-#define OP_ENDING   2u  /* being collected by client_lose */
-#define OP_TIMELESS 4u  /* the step itself says how long it waits */
-#define OP_DOOMED   8u  /* given up: ends with the last copy that is under way */
-#define OP_PAIRED   16u /* a call that is under way through a pair */
-#define OP_UNPLACED 32u /* an older node has no memory left for places, and this ended of it */
-#define OP_ROUGH    64u /* a call whose deadline is what the server is told, for a moment */
+#define OP_ASYNC    1u   /* of a _start call: ends are told by the client's descriptor */
+#define OP_ENDING   2u   /* being collected by client_lose */
+#define OP_TIMELESS 4u   /* the step itself says how long it waits */
+#define OP_DOOMED   8u   /* given up: ends with the last copy that is under way */
+#define OP_PAIRED   16u  /* a call that is under way through a pair */
+#define OP_UNPLACED 32u  /* an older node has no memory left for places, and this ended of it */
+#define OP_ROUGH    64u  /* a call whose deadline is what the server is told, for a moment */
+#define OP_UNBEGUN  128u /* it ended as it was to begin: who began it was told why */
 
 _Static_assert((OP_ASYNC ^ OP_ENDING ^ OP_TIMELESS ^ OP_DOOMED ^ OP_PAIRED ^ OP_UNPLACED ^
-                OP_ROUGH) == (OP_ASYNC + OP_ENDING + OP_TIMELESS + OP_DOOMED + OP_PAIRED +
-                              OP_UNPLACED + OP_ROUGH),
+                OP_ROUGH ^ OP_UNBEGUN) == (OP_ASYNC + OP_ENDING + OP_TIMELESS + OP_DOOMED +
+                                           OP_PAIRED + OP_UNPLACED + OP_ROUGH + OP_UNBEGUN),
                "each has a bit of its own");
 
 /* The library's view of a nigh_op. */

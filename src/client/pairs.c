@@ -467,6 +467,13 @@ void pairs_arm(nigh_client *client)
     }
 }
 
+void pairs_time(const nigh_client *client, uint64_t was_due_us)
+{
+    if (pairs_due_us(client) != was_due_us) {
+        pairs_set_timer(pairs_of(client));
+    }
+}
+
 /* One that rings without end is heard now and then: its other side costs no more than requests do.
  * A bell whose other end is closed is an end. */
 static void take_bell(nigh_client *client, struct client_pair *pair)
@@ -516,11 +523,16 @@ void pairs_take_bells(nigh_client *client, bool sleeps)
     }
 }
 
-bool pairs_are_due(const nigh_client *client, uint64_t now_us)
+uint64_t pairs_due_us(const nigh_client *client)
 {
     const struct client_pairs *pairs = pairs_of(client);
 
-    return pairs != NULL && now_us >= atomic_load_explicit(&pairs->due_us, memory_order_relaxed);
+    return pairs != NULL ? atomic_load_explicit(&pairs->due_us, memory_order_relaxed) : UINT64_MAX;
+}
+
+bool pairs_are_due(const nigh_client *client, uint64_t now_us)
+{
+    return now_us >= pairs_due_us(client);
 }
 
 void pairs_take_in(nigh_client *client)

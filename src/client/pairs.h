@@ -106,6 +106,8 @@ bool pairs_are_ready(const nigh_client *client);
 bool pairs_are_due(const nigh_client *client, uint64_t now_us);
 bool pairs_any(const nigh_client *client);
 void pairs_end_overdue(nigh_client *client, uint64_t now_us);
+/* Not after the first deadline; UINT64_MAX: there is none. Not locked. */
+uint64_t pairs_due_us(const nigh_client *client);
 
 /* The descriptor that is readable when another side rings; -1: none rings. Not locked. */
 int pairs_bell(const nigh_client *client);
@@ -113,6 +115,8 @@ int pairs_bell(const nigh_client *client);
  * which deadlines are to wake, too. */
 void pairs_sleep(nigh_client *client);
 void pairs_arm(nigh_client *client);
+/* It is, as before a look at the beginning of which the first deadline was this one. */
+void pairs_time(const nigh_client *client, uint64_t was_due_us);
 /* What rang is quiet again, and is taken in. `sleeps`: the application may sleep on. */
 void pairs_take_bells(nigh_client *client, bool sleeps);
 

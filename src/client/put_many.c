@@ -182,6 +182,7 @@ static const struct op_kind put_many_kind = {
     .done = put_many_done,
     .source = put_many_source,
     .settle = put_many_settle,
+    .notes = true,
     .waits = true, /* creates wait for memory */
 };
 

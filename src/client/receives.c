@@ -187,29 +187,45 @@ static void receive_ended(struct client_op *op)
     }
 }
 
-bool calls_take_came(nigh_service *service, nigh_request *request, void *buffer)
+/* Those whose callers do not wait any more are nobody's. False: none is left. */
+static bool came_is_left(nigh_service *service)
 {
-    while (!list_empty(&service->came)) {
-        struct service_request *came =
-            container_of(list_pop_front(&service->came), struct service_request, place);
-        uint64_t now_us = clock_now_us(&clock_monotonic);
-        bool is_late = came->deadline_us <= now_us; /* its caller does not wait any more */
+    uint64_t now_us = list_empty(&service->came) ? 0 : clock_now_us(&clock_monotonic);
 
-        if (!is_late) {
-            size_t before = (size_t)((const uint8_t *)came->request.bytes - came->bytes);
+    LIST_FOREACH_SAFE(node, &service->came)
+    {
+        struct service_request *came = container_of(node, struct service_request, place);
 
-            *request = came->request;
-            memcpy(buffer, came->bytes, before + came->request.size);
-            request->bytes = (const uint8_t *)buffer + before;
-            request->timeout_us =
-                came->deadline_us == UINT64_MAX ? NIGH_FOREVER : came->deadline_us - now_us;
-        }
-        free(came);
-        if (!is_late) {
+        if (came->deadline_us > now_us) {
             return true;
         }
+        list_remove(&came->place);
+        free(came);
     }
     return false;
+}
+
+/* The first, of one at least. */
+static void came_take(nigh_service *service, nigh_request *request, void *buffer)
+{
+    struct service_request *came =
+        container_of(list_pop_front(&service->came), struct service_request, place);
+    size_t before = (size_t)((const uint8_t *)came->request.bytes - came->bytes);
+
+    *request = came->request;
+    memcpy(buffer, came->bytes, before + came->request.size);
+    request->bytes = (const uint8_t *)buffer + before;
+    request->timeout_us = clock_left_us(clock_now_us(&clock_monotonic), came->deadline_us);
+    free(came);
+}
+
+bool calls_take_came(nigh_service *service, nigh_request *request, void *buffer)
+{
+    if (!came_is_left(service)) {
+        return false;
+    }
+    came_take(service, request, buffer);
+    return true;
 }
 
 /* ---- its steps ------------------------------------------------------------ */
@@ -223,10 +239,32 @@ static bool receive_goes_apart(const struct client_op *op)
            (!receive_has_place(op) || receive_keeps(op) || !list_empty(&op->u.call.receives->came));
 }
 
-static bool receive_has_room(struct client_op *op)
+/* Whether it could make a RECEIVE, or needs none. */
+static bool receive_may_ask(struct client_op *op)
 {
     return place_may_be_had(op, LIMIT_REPLY_PLACES) || receive_is_overdue(op) ||
            receive_goes_apart(op) || receive_keeps(op);
+}
+
+/* A request that is here needs no place. */
+static bool receive_has_room(struct client_op *op)
+{
+    return came_is_left(op->u.call.receives) || receive_may_ask(op);
+}
+
+/* What was here is there still for who got in for it alone, be it late by now. */
+static bool receive_takes_came(struct client_op *op)
+{
+    nigh_service *service = op->u.call.receives;
+
+    if (op->u.call.answers || list_empty(&service->came)) {
+        return false;
+    }
+    if (receive_may_ask(op)) {
+        return calls_take_came(service, op->u.call.into, op->u.call.buffer);
+    }
+    came_take(service, op->u.call.into, op->u.call.buffer);
+    return true;
 }
 
 static void receive_fill(struct client_op *op, struct session_sqe *sqe)
@@ -256,8 +294,7 @@ static bool receive_build(struct client_op *op, size_t step, struct session_sqe 
         op->u.call.apart = true;
         return false;
     }
-    if (!op->u.call.answers &&
-        calls_take_came(op->u.call.receives, op->u.call.into, op->u.call.buffer)) {
+    if (receive_takes_came(op)) {
         return false; /* it was here */
     }
     if (receive_keeps(op)) {

@@ -133,6 +133,7 @@ static void resume_begin_anew(nigh_client *client, const struct attach_answer *a
         }
         ring_flush(client);
         client->events_missed = true;
+        client_ring_bell(client); /* that is an event, of which no lane tells */
     }
 }
 

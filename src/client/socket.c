@@ -89,6 +89,16 @@ static void socket_say_drops(nigh_client *client)
     }
 }
 
+/* One poke is all that the node says: whoever reads it hands it on to who sleeps. */
+static void socket_take_poke(nigh_client *client)
+{
+    client->poked = true;
+    client_ring_bell(client);
+    if (atomic_load_explicit(&client->leading, memory_order_relaxed)) {
+        ring_tell(client);
+    }
+}
+
 /*
  * Receives one message that is there. NIGH_BUSY: none; any other failure means that the node is
  * gone, and has been dealt with.
@@ -133,7 +143,7 @@ static nigh_status socket_receive(nigh_client *client, union socket_message *mes
         socket_hear_donated(client, &message->donation);
     }
     if (message->header.kind == SESSION_POKE) {
-        client_ring_bell(client);
+        socket_take_poke(client);
     } else if (message->header.kind == SESSION_BYE) {
         socket_take_bye(client, &message->bye, *size_bytes);
         fd_close(fd);

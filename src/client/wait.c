@@ -150,9 +150,7 @@ static void wait_leave_lead(nigh_client *client, const struct client_op *op,
     if (socket->revents != 0) {
         socket_take_in(client);
     }
-    if (atomic_load_explicit(&client->front->waiting, memory_order_relaxed) != 0) {
-        ring_tell(client);
-    }
+    ring_tell(client); /* whoever waits by then */
     /* Steps that found no room may be overdue. */
     if (!list_empty(&client->feed) &&
         atomic_load_explicit(&client->state, memory_order_relaxed) == CLIENT_ATTACHED) {

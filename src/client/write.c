@@ -214,6 +214,7 @@ static const struct op_kind create_kind = {
     .done = create_done,
     .settle = create_settle,
     .finish = create_finish,
+    .notes = true,
     .waits = true,
 };
 

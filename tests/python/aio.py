@@ -143,6 +143,56 @@ async def test_close_ends_what_waits(waiter, client):
     wait_for(lambda: client.stats()["waiting"] == 0)
 
 
+@with_client()
+def test_close_behind_the_loop(client):
+    """What waited there is given up, and nobody hears of it."""
+    mine = []
+
+    async def begin():
+        mine.append(nigh.aio.Client(other(client)))
+        mine.append(asyncio.ensure_future(mine[0].get("never")))
+        mine.append(asyncio.ensure_future(mine[0].events().__anext__()))
+        await asyncio.sleep(0)
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(begin())
+    loop.close()
+    for task in mine[1:]:
+        task._log_destroy_pending = False  # they are left behind on purpose
+    mine[0].close()
+    assert mine[0].client.closed
+    wait_for(lambda: client.stats()["waiting"] == 0)
+
+
+class Busy:
+    """A client of which something ends at each look."""
+
+    def __init__(self, client):
+        self.client, self.looks = client, 0
+
+    def __getattr__(self, name):
+        return getattr(self.client, name)
+
+    def poll(self):
+        self.looks += 1
+        assert self.looks < 10000
+        return self.client.poll() + 1
+
+
+@with_client()
+def test_a_look_leaves_the_loop_its_turns(client):
+    async def run():
+        busy = Busy(other(client))
+        mine = nigh.aio.Client(busy)
+        before = busy.looks
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert before < busy.looks < 1000  # it goes on, and so does this
+        mine.close()
+
+    asyncio.run(run())
+
+
 @with_loop
 async def test_who_may_wait(waiter, client):
     """One task, for what is its client's."""
@@ -193,6 +243,24 @@ async def test_services_and_calls(waiter, client):
     assert await caller.call("turn", b"abc") == b"cba"
     task.cancel()
     with raises(asyncio.CancelledError):
+        await task
+    caller.close()
+
+
+@with_loop
+async def test_answers_that_cannot_be_sent_are_heard_of(waiter, client):
+    task = asyncio.ensure_future(waiter.serve("much", lambda request: bytes(8193)))
+    caller = nigh.aio.Client(other(client))
+    while True:
+        try:
+            await caller.call("much", timeout=20)
+            raise AssertionError
+        except nigh.CanceledError as error:
+            assert error.answered
+            break
+        except nigh.NotFoundError:
+            await asyncio.sleep(0.01)
+    with raises(ValueError, "8192"):
         await task
     caller.close()
 

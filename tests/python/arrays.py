@@ -97,7 +97,9 @@ def test_metadata_that_lie_are_refused(client):
     wrong = [b"", b"x", b"nigh.array\0\1", head, head + eight, head + eight + b"|O", head + eight + b"nothing",
              head + struct.pack("<Q", 9) + b"|u1", head + struct.pack("<Q", 1 << 63) + b"|u1", head + eight + b"|V0",
              head + eight + b"i4,f8", head[:12] + b"X" + head[13:] + eight + b"|u1", head[:13] + b"\xff" + eight * 8,
-             head + eight + b"\xff", head + eight + b"|u1" * 1000, b"nigh.array\0\2" + head[12:] + eight + b"|u1"]
+             head + eight + b"\xff", head + eight + b"|u1" * 1000, b"nigh.array\0\2" + head[12:] + eight + b"|u1",
+             *(head + struct.pack("<Q", 1) + text
+               for text in (b"f8", b"float64", b"(8,)u1", b"2<f4", b"<f8,", b"<f8\n", b"<M8[]s]"))]
     for number, meta in enumerate(wrong):
         client.put(f"w{number}", bytes(8), meta)
         with raises(ValueError):

@@ -1,13 +1,14 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Calls and services in Python: replies, statuses, what goes unanswered, deadlines, a service that ends."""
+import gc
 import os
 import signal
 import sys
 import threading
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from node import MIB, child_of, other, raises, run_tests, wait_for, with_client  # noqa: E402
+from node import MIB, child_of, in_child, other, raises, run_tests, wait_for, with_client  # noqa: E402
 
 import nigh  # noqa: E402
 
@@ -76,7 +77,12 @@ def test_statuses_are_raised(client):
         client.call("refuse")
         raise AssertionError
     except nigh.NotFoundError as error:
-        assert not error.answered
+        assert not error.answered and "service" in str(error)
+    try:
+        client.stat("refuse")
+        raise AssertionError
+    except nigh.NotFoundError as error:
+        assert "service" not in str(error), error  # that was the call's sentence
 
 
 @with_client()
@@ -85,13 +91,15 @@ def test_errors_of_no_status_are_answered(client):
     class Own(nigh.Error):
         status = 7
 
+    errors = {b"": nigh.Error("nobody's"), b"own": Own("mine"), b"pending": nigh.PendingError("no end")}
+
     def refuse(request):
-        raise Own("mine") if request.bytes else nigh.Error("nobody's")
+        raise errors[request.bytes]
 
     server = Server(client, "refuse", refuse)
-    for request in (b"", b"x"):
+    for request in errors:
         try:
-            client.call("refuse", request)
+            client.call("refuse", request, timeout=20)
             raise AssertionError
         except nigh.CanceledError as error:
             assert error.answered
@@ -106,6 +114,26 @@ def test_a_server_that_raises_is_heard_of(client):
         client.call("wrong")
     server.stop()
     assert isinstance(server.raised[0], ZeroDivisionError)
+
+
+@with_client()
+def test_answers_that_cannot_be_sent_are_heard_of(client):
+    """By both sides; whoever serves may go on with the next."""
+    answers = [bytes(8193), "text", b"short"]
+    server = Server(client, "much", lambda request: answers[request.bytes[0]])
+    for number, kind in ((0, ValueError), (1, TypeError)):
+        try:
+            client.call("much", bytes([number]), timeout=20)
+            raise AssertionError
+        except nigh.CanceledError as error:
+            assert error.answered
+        server.thread.join()
+        assert isinstance(server.raised.pop(), kind)
+        server.thread = threading.Thread(target=server.run, args=[lambda request: answers[request.bytes[0]]])
+        server.thread.start()
+    assert client.call("much", b"\2", timeout=20) == b"short"
+    server.stop()
+    assert not server.raised
 
 
 @with_client()
@@ -170,6 +198,35 @@ def test_calls_bring_memory(client):
     server.stop()
     assert not server.raised
 
+
+@with_client()
+def test_memory_of_an_ended_call_is_out_of_the_collectors_sight(client):
+    """Closing it takes its time, and others run meanwhile."""
+    server = Server(client, "ends", lambda request: b"")
+
+    def child():  # which would crash
+        own, is_done = other(client), threading.Event()
+
+        def collect():
+            while not is_done.is_set():
+                gc.collect()
+
+        collector = threading.Thread(target=collect)
+        collector.start()
+        for _ in range(20):
+            with own.alloc_bulk(4096) as first, own.alloc_bulk(4096) as second:
+                pending = own.call_start("ends", bulks=[first, second], timeout=20)
+            del first, second
+            wait_for(lambda: own.poll() >= 0 and pending.done())
+            assert pending.result() == b""
+        is_done.set()
+        collector.join()
+        own.close()
+
+    in_child(child)
+    server.stop()
+
+
 @with_client()
 def test_requests_by_hand(client):
     service = client.register("hand")
@@ -185,8 +242,9 @@ def test_requests_by_hand(client):
     assert request.bytes == b"one" and request.timeout is None
     with raises(ValueError):
         request.reply(bytes(8193))
-    with raises(ValueError):
-        request.reply(status=1)
+    for status in (1, nigh.PendingError.status):
+        with raises(ValueError):
+            request.reply(status=status)
     request.reply(b"first")
     with raises(nigh.ClosedError):
         request.reply(b"second")
@@ -287,6 +345,22 @@ def test_a_service_that_ended_with_its_node_is_told(client):
         nigh.serve(service, lambda request: None)
     service.close()
     client.register("s").close()
+
+
+@with_client()
+def test_a_service_ends_with_its_client(client):
+    """Also one that has always something to do."""
+    mine = other(client)
+    services = [mine.register(name) for name in ("now", "later")]
+    for name in ("now", "later"):
+        for _ in range(2):
+            client.call(name, b"x", one_way=True)
+    assert all(service.receive(20).one_way for service in services)
+    mine.close()
+    for service, receive in zip(services, (lambda service: service.receive(20), nigh.Service.receive_start)):
+        with raises(nigh.ClosedError, "closed"):
+            receive(service)
+        assert service.closed
 
 
 @with_client()

@@ -12,22 +12,9 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from node import MIB, child_of, other, raises, run_tests, wait_for, with_client  # noqa: E402
+from node import MIB, child_of, in_child, other, raises, run_tests, wait_for, with_client  # noqa: E402
 
 import nigh  # noqa: E402
-
-
-def in_child(what):
-    """Runs a function in a child of fork; it ends well."""
-    pid = os.fork()
-    if pid == 0:
-        try:
-            what()
-        except BaseException:
-            sys.excepthook(*sys.exc_info())
-            os._exit(1)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
 @with_client()
@@ -104,9 +91,12 @@ def test_children_have_none_of_it(client):
     service = client.register("s")
     memory = client.alloc_bulk(4096)
     pending = client.get_start(["never"])
+    caller = other(client)
+    call = caller.call_start("s", b"x")
+    request = service.receive(20)
 
     def child():
-        for call in (lambda: client.get("x", 0), lambda: client.put("y", b""), writer.seal,
+        for call in (lambda: client.get("x", 0), lambda: client.put("y", b""), writer.seal, request.reply,
                      lambda: region.read(0, 8), lambda: service.receive(0), pending.result):
             with raises(nigh.ForkedError, "child"):
                 call()
@@ -127,6 +117,9 @@ def test_children_have_none_of_it(client):
     writer.seal()
     region.write(0, b"12345678")
     assert bytes(memoryview(mapping)[:8]) == b"12345678"
+    request.reply(b"still")
+    wait_for(lambda: caller.poll() >= 0 and call.done())
+    assert call.result() == b"still"
     pending.cancel()
 
 
@@ -300,6 +293,36 @@ def test_signals_end_waits(client):
     view.release()
     wait_for(lambda: client.stats()["waiting"] == 0)
     assert not client.contains("more")
+
+
+@with_client()
+def test_a_handler_may_fork(client):
+    """What waits is the parent's: the child hears so, and the parent waits on."""
+    children = []
+
+    def fork(*_):
+        children.append(os.fork())
+
+    before = signal.signal(signal.SIGALRM, fork)
+    putter = threading.Timer(0.5, lambda: client.put("late", b"now"))
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        putter.start()
+        try:
+            got = bytes(client.get("late"))
+        except nigh.ForkedError:
+            got = None
+        if children == [0]:
+            os._exit(0 if got is None else 1)
+        assert got == b"now"
+        ended = []
+        wait_for(lambda: ended.append(os.waitpid(children[0], os.WNOHANG)) or ended[-1][0] != 0)
+        assert ended.pop() == (children.pop(), 0)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        if children and children[0] > 0:
+            os.kill(children[0], signal.SIGKILL)
+        putter.join()
 
 
 @with_client()

@@ -44,6 +44,19 @@ def child_of(pid):
     return int(children[0]) if children else 0
 
 
+def in_child(what):
+    """Runs a function in a child of fork; it ends well."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            what()
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+
+
 @contextlib.contextmanager
 def raises(kind, *words):
     """The block raises just this, and its text has these words."""

@@ -1,10 +1,13 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Objects in Python: put, get, views and writers as buffers, what is refused, listings, events."""
+import gc
 import os
 import pathlib
 import sys
 import tempfile
+import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from node import MIB, other, raises, run_tests, wait_for, with_client  # noqa: E402
@@ -386,6 +389,34 @@ def test_a_second_iterator_of_events_takes_over(client):
     with raises(StopIteration):
         next(second)
     third.close()
+
+
+@with_client()
+def test_no_event_is_lost_to_an_iterator_that_ends(client):
+    """One that waits as another takes over has the next event, and leaves it to that."""
+    maker = other(client)
+    events = client.events()
+    for number in range(5):
+        lost = []
+        thread = threading.Thread(target=lambda events=events: lost.extend(events))
+        thread.start()
+        time.sleep(0.02)  # it is to wait: else there is nothing to see
+        events = client.events()
+        maker.put(f"first {number}", b"1")
+        thread.join()
+        maker.put(f"second {number}", b"22")
+        assert [next(events).size for _ in range(2)] == [1, 2] and not lost
+
+
+@with_client()
+def test_an_iterator_of_events_that_nobody_asks_ends(client):
+    """And with it what it has subscribed to."""
+    events = client.events()
+    assert client.next_event(0) is None
+    del events
+    gc.collect()
+    with raises(nigh.NotFoundError, "subscribe"):
+        client.next_event(0)
 
 
 @with_client()

@@ -102,8 +102,11 @@ def test_plasma_management(client, second):
     object_id = client.put_raw_buffer(b"x")
     held, = second.get_buffers([object_id])
     assert client.list()[object_id]["ref_count"] == 1
-    client.delete([object_id, plasma.ObjectID.from_random()])
+    made = plasma.ObjectID.from_random()
+    client.create(made, 8)
+    client.delete([made, plasma.ObjectID.from_random(), object_id])
     assert not client.contains(object_id) and bytes(held) == b"x"
+    client.abort(made)
     assert client.store_capacity() >= 48 * MIB and "memory_bytes" in client.debug_string()
     with raises(plasma.PlasmaStoreFull):
         client.create(plasma.ObjectID.from_random(), 1 << 40)

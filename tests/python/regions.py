@@ -159,6 +159,8 @@ def test_mappings_are_the_region(client):
     mapping.release()
     with raises(BufferError):
         memoryview(mapping)
+    with raises(BufferError, "unmapped"), mapping:
+        pass
     read = other(client).open_region("r", nigh.READ)
     with read.map(0, 16) as mapping, memoryview(mapping) as buffer:
         assert buffer.readonly

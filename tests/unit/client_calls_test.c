@@ -5,8 +5,10 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "base/fd.h"
 #include "base/limits.h"
 #include "client/client_internal.h"
+#include "client_pair.h"
 #include "nigh/nigh.h"
 #include "support/fake_node.h"
 #include "support/support.h"
@@ -179,6 +181,52 @@ static void what_finds_no_place_in_a_look_ends_in_time(void **state)
     assert_int_equal(atomic_load(&asked.calls), PLACES - LIMIT_REPLY_PLACES);
     nigh_client_close(client);
     fake_node_stop(&fake);
+}
+
+/* A request that came to a receive which a pair has kept is the next one's, also while calls have
+ * all places: it needs none. */
+static void what_is_here_is_received_without_a_place(void **state)
+{
+    static char buffer[NIGH_CALL_BYTES];
+    struct asked asked = {0};
+    struct session_cqe came = {.pin = SESSION_NO_PIN};
+    struct fake_node fake;
+    nigh_client_options open = {.struct_size = sizeof open};
+    nigh_call_spec spec = {.struct_size = sizeof spec, .service = "any"};
+    nigh_service *service = NULL;
+    nigh_request request;
+    nigh_client *client;
+    nigh_op receives[2], calls[PLACES - LIMIT_REPLY_PLACES];
+    int fds[2];
+
+    (void)state;
+    fake_node_start(&fake, &(struct fake_options){.hook = serve, .context = &asked});
+    open.socket_path = fake.path;
+    assert_int_equal(nigh_client_open(&open, &client), NIGH_OK);
+    assert_int_equal(nigh_service_register(client, "here", NULL, &service), NIGH_OK);
+    give_pair(&fake, client, "here", SESSION_PAIR_SERVES, fds);
+    assert_int_equal(nigh_receive_start(service, &request, buffer, 1000, &receives[0]), NIGH_OK);
+    assert_int_equal(nigh_wait(client, &receives[0], NIGH_FOREVER), NIGH_TIMEOUT);
+    assert_true(SUPPORT_WAIT(atomic_load(&asked.receives) == 1, 20000));
+    session_set_received(&came, REQUEST, 0, 0, UINT64_MAX, 0);
+    fake_node_lock(&fake);
+    came.cookie = atomic_load(&asked.first);
+    fake_node_complete(&fake, 0, &came);
+    fake_node_unlock(&fake);
+    assert_int_equal(nigh_poll(client), 0);
+    for (uint32_t n = 0; n < PLACES - LIMIT_REPLY_PLACES; n++) {
+        assert_int_equal(nigh_call_start(client, &spec, NIGH_FOREVER, &calls[n]), NIGH_OK);
+    }
+    assert_true(SUPPORT_WAIT(atomic_load(&asked.calls) == PLACES - LIMIT_REPLY_PLACES, 20000));
+    assert_int_equal(nigh_receive_start(service, &request, buffer, NIGH_FOREVER, &receives[1]),
+                     NIGH_OK);
+    assert_int_equal(nigh_op_status(&receives[1]), NIGH_OK);
+    assert_int_equal(request.opaque[0], REQUEST);
+    assert_int_equal(atomic_load(&asked.receives), 1);
+    nigh_client_close(client);
+    fake_node_stop(&fake);
+    fd_close(&fds[0]);
+    fd_close(&fds[1]);
 }
 
 /* A grant with no place but those for answers is of no use: it goes back. */
@@ -524,6 +572,7 @@ int main(void)
         cmocka_unit_test(what_comes_too_late_is_answered_busy),
         cmocka_unit_test(what_was_started_needs_no_poll),
         cmocka_unit_test(what_finds_no_place_in_a_look_ends_in_time),
+        cmocka_unit_test(what_is_here_is_received_without_a_place),
         cmocka_unit_test(too_little_memory_is_given_back),
         cmocka_unit_test(who_has_places_needs_no_lease),
         cmocka_unit_test(a_lease_of_no_use_is_not_asked_for_again_at_once),

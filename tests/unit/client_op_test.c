@@ -943,6 +943,7 @@ static void test_each_failure_has_its_sentence(void **state)
     struct fixture f;
     nigh_id id = id_of(1);
     nigh_event event;
+    nigh_status status;
     nigh_view view;
     nigh_op op;
 
@@ -952,6 +953,10 @@ static void test_each_failure_has_its_sentence(void **state)
     assert_true(explains(&f, "deadline"));
     assert_int_equal(nigh_next_event(f.client, 0, &event), NIGH_NOT_FOUND);
     assert_true(explains(&f, "nigh_subscribe"));
+    /* What went on beside it, and fails alike. */
+    assert_int_equal(nigh_delete_start(f.client, &id, 1, &status, &op), NIGH_OK);
+    assert_int_equal(nigh_wait(f.client, &op, NIGH_FOREVER), NIGH_NOT_FOUND);
+    assert_true(explains(&f, nigh_status_string(NIGH_NOT_FOUND)));
     assert_int_equal(nigh_get(f.client, &id, 1, 1000, &view), NIGH_TIMEOUT);
     assert_true(explains(&f, "deadline"));
     assert_int_equal(nigh_release(f.client, NULL), NIGH_INVALID);

@@ -13,6 +13,8 @@ of the same client. What is not said here is said in docs/python.md."""
 from __future__ import annotations
 
 import builtins
+import collections
+import contextlib
 import functools
 import os
 from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Union
@@ -60,10 +62,12 @@ class Client(_native.Client):
     """A client of this machine's node. Any thread may use it; a child process opens its own."""
 
     _reader: object = None  # the iterator of events whose turn it is
+    _left: collections.deque[Event]  # what one has taken whose turn it was no more
 
     if not TYPE_CHECKING:  # the hints are those of _native
         def __init__(self, *arguments, **more):
             super().__init__(*arguments, **more)
+            self._left = collections.deque()
             self._opened_with = arguments, more
 
     def __reduce__(self) -> Any:
@@ -117,11 +121,15 @@ class Client(_native.Client):
         already. A client has one such iterator at a time: where another is asked for, the one before ends."""
         self.subscribe(_native.NIGH_SUBSCRIBE_CONFLICTS | (_native.NIGH_SUBSCRIBE_REPLAY if replay else 0))
         mine = self._reader = object()
-        return self._events(mine)
+        events = self._events(mine)
+        next(events)  # it has begun, and so its end is heard of, also where nobody asks it for one
+        return events
 
     def _events(self, mine: object) -> Iterator[Event]:
         try:
+            yield Event("", b"", 0, 0)
             while self._reader is mine:
+                yield from self._all_left(mine)
                 try:
                     told = self.next_event(0.5)  # and then it may be another's turn
                 except _native.ClosedError:
@@ -129,12 +137,23 @@ class Client(_native.Client):
                         return
                     raise
                 if told is not None:
-                    yield _event(told)
+                    self._left.append(_event(told))
+                    yield from self._all_left(mine)
         finally:
             if self._reader is mine:
                 self._reader = None
+                self._left.clear()
                 if not self.closed:
-                    self.unsubscribe()
+                    with contextlib.suppress(Error):  # with its node, it may be
+                        self.unsubscribe()
+
+    def _all_left(self, mine: object) -> Iterator[Event]:
+        while self._reader is mine:
+            try:
+                event = self._left.popleft()
+            except IndexError:
+                return
+            yield event
 
     def regions(self) -> Iterator[dict[str, Any]]:
         """What each region of the cluster is like that this user has any right to, by name. PeerLostError at the end: some
@@ -167,8 +186,8 @@ def _all(some: Callable[[str | None], tuple[list[dict[str, Any]], bool]]) -> Ite
 def serve(service: Service, answer: Callable[[Request], bytes | None]) -> None:
     """Answers requests of a service with what a function says of each, until the service is closed. What the function raises
     is the answer where that is a nigh.Error, as its status; anything else is raised here, and the caller is told that the
-    call was cancelled. A service ends with its node: where another begins, that is ClosedError here, and it is to be
-    registered again."""
+    call was cancelled; so is an answer that cannot be sent, as one of more than 8192 bytes. A service ends with its node:
+    where another begins, that is ClosedError here, and it is to be registered again."""
     while True:
         try:
             request = service.receive()
@@ -180,11 +199,11 @@ def serve(service: Service, answer: Callable[[Request], bytes | None]) -> None:
 
 
 _STATUSES = frozenset(each.status for each in vars(_native).values() if isinstance(each, type) and issubclass(each, Error)
-                      and each is not Error)
+                      and each not in (Error, _native.PendingError))
 
 
 def _answer_of(error: Error) -> int:
-    """The status that a service answers with: one that there is, whatever a program made of nigh.Error."""
+    """The status that a service answers with: one that there is, and an end, whatever a program made of nigh.Error."""
     return error.status if error.status in _STATUSES else _native.CanceledError.status
 
 
@@ -197,4 +216,14 @@ def _answer(request: Request, answer: Callable[[Request], bytes | None]) -> None
         request.reply(status=_native.CanceledError.status)
         raise
     else:
+        _reply(request, said)
+
+
+def _reply(request: Request, said: bytes | None) -> None:
+    """What cannot be sent is raised, and its caller told that the call was cancelled."""
+    try:
         request.reply(b"" if said is None else said)
+    except BaseException:
+        with contextlib.suppress(Error):  # it was answered
+            request.reply(status=_native.CanceledError.status)
+        raise

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 import struct
 from typing import Any
 
@@ -22,6 +23,8 @@ from ._native import View
 _MAGIC = b"nigh.array\x00\x01"
 _HEAD = struct.Struct("<12scB")
 _DIMENSIONS = 64
+# Order, kind and bytes, and of times the unit: numpy takes much else for a type, and some of that for a program's.
+_TYPE = re.compile(rb"[<>|=][a-zA-Z][0-9]{1,9}(\[[^\]]{0,32}\])?")
 
 
 def taken_apart(array: Any) -> tuple[bytes, Any]:
@@ -49,11 +52,13 @@ def _described(meta: bytes) -> tuple[Any, tuple[int, ...], str, int]:
     if magic != _MAGIC or order not in (b"C", b"F") or dimensions > _DIMENSIONS or end >= len(meta) or len(meta) > 1024:
         raise ValueError("the object was not put by put_array")
     shape = struct.unpack_from(f"<{dimensions}Q", meta, _HEAD.size)
+    if _TYPE.fullmatch(meta, end) is None:
+        raise ValueError("the object's type is none")
     try:
         dtype = numpy.dtype(meta[end:].decode("ascii"))
     except (TypeError, UnicodeDecodeError, SyntaxError) as error:
         raise ValueError("the object's type is none") from error
-    if dtype.hasobject or dtype.fields is not None or dtype.itemsize == 0:
+    if dtype.hasobject or dtype.fields is not None or dtype.subdtype is not None or dtype.itemsize == 0:
         raise ValueError("the object's type is none of numbers")
     return dtype, shape, order.decode(), dtype.itemsize * math.prod(shape)
 

@@ -15,9 +15,10 @@ import inspect
 from typing import Any, AsyncIterator, Awaitable, Callable, Sequence
 
 from . import Client as _Client
-from . import Error, Event, Id, Request, TimeoutError, View, _answer_of, _event, _native
+from . import Error, Event, Id, Request, TimeoutError, View, _answer_of, _event, _native, _reply
 
 _CLOSED = "the client is closed"
+_TURNS = 16  # looks in a row, while what came goes on coming: the loop has others
 
 
 class Client:
@@ -36,23 +37,25 @@ class Client:
         self._look()
 
     def close(self) -> None:
-        """Gives up what waits, which is ClosedError there, ends events, and closes the client."""
+        """Gives up what waits, which is ClosedError there, ends events, and closes the client. Also where the loop is closed
+        already, of which nobody waits any more."""
         if self._error is None:
             self._error = _native.ClosedError(_CLOSED)
+        is_over = self._loop.is_closed()
         self._stop_looking()
         for pending, future in self._waits.items():
             pending.cancel()
-            if not future.done():
+            if not is_over and not future.done():
                 future.set_exception(_native.ClosedError(_CLOSED))
         self._waits.clear()
-        if self._news is not None:
+        if self._news is not None and not is_over:
             self._news.set()
         self.client.close()
 
     def _stop_looking(self) -> None:
-        if self._fd is not None:
+        if self._fd is not None and not self._loop.is_closed():
             self._loop.remove_reader(self._fd)
-            self._fd = None
+        self._fd = None
 
     def _look_soon(self) -> None:
         """Once for all that begin to wait in this turn of the loop: some may have ended before the descriptor was armed."""
@@ -68,8 +71,12 @@ class Client:
         try:
             # Anew after whatever ended: who looked may have taken the bell that another was to ring.
             self.client.arm()
-            while self.client.poll() > 0:
+            for _ in range(_TURNS):
+                if self.client.poll() == 0:
+                    break
                 self.client.arm()
+            else:
+                self._look_soon()
         except Error as error:
             self._fail(error)
         for pending in [pending for pending in self._waits if pending.done()]:
@@ -145,7 +152,7 @@ class Client:
                     request.reply(status=_native.CanceledError.status)
                     raise
                 else:
-                    request.reply(b"" if said is None else said)
+                    _reply(request, said)
                 del request
         finally:
             service.close()

@@ -21,8 +21,8 @@ import time
 import weakref
 from typing import Any, Callable, Iterator, Sequence
 
-from . import (Client, Event, ExistsError, InUseError, NotFoundError, OutOfMemoryError, QuotaError, View, Writer, _event, _native,
-               random_id)
+from . import (Client, Event, ExistsError, InUseError, NotFoundError, NotSealedError, OutOfMemoryError, QuotaError, View, Writer,
+               _event, _native, random_id)
 
 PlasmaObjectExists = ExistsError
 PlasmaObjectNotFound = NotFoundError
@@ -194,9 +194,9 @@ class PlasmaClient:
         return self._client.evict(num_bytes)
 
     def delete(self, object_ids: Sequence[ObjectID]) -> None:
-        """Those that are held go at their last release; those that there are not are passed over."""
+        """Those that are held go at their last release; those that there are not, or not yet, are passed over."""
         for each in object_ids:
-            with contextlib.suppress(NotFoundError, InUseError):
+            with contextlib.suppress(NotFoundError, InUseError, NotSealedError):
                 self._client.delete(each.binary())
 
     def _holders(self, object_id: bytes) -> int:

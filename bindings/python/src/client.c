@@ -71,9 +71,10 @@ static int open_it(struct client_object *object, const nigh_client_options *opti
         (void)errors_say(status, nigh_open_error());
         return -1;
     }
-    if (object->client != NULL) { /* by another thread, meanwhile */
+    if (object->client != NULL || object->is_closed) { /* by another thread, meanwhile */
         WITHOUT_LOCK(nigh_client_close(client));
-        PyErr_SetString(PyExc_RuntimeError, "a client is opened once");
+        PyErr_SetString(PyExc_RuntimeError,
+                        object->is_closed ? "the client is closed" : "a client is opened once");
         return -1;
     }
     object->client = client;

@@ -101,15 +101,23 @@ static void mapping_dealloc(PyObject *self)
     native_free(self);
 }
 
+static bool is_mapped(const struct mapping_object *mapping)
+{
+    if (mapping->handle == NULL || client_is_forked(mapping->handle->client)) {
+        PyErr_SetString(PyExc_BufferError, mapping->handle == NULL
+                                               ? "it is unmapped"
+                                               : "it is of the parent of this process");
+        return false;
+    }
+    return true;
+}
+
 static int mapping_get_buffer(PyObject *self, Py_buffer *buffer, int flags)
 {
     struct mapping_object *mapping = (struct mapping_object *)self;
 
     buffer->obj = NULL;
-    if (mapping->handle == NULL || client_is_forked(mapping->handle->client)) {
-        PyErr_SetString(PyExc_BufferError, mapping->handle == NULL
-                                               ? "it is unmapped"
-                                               : "it is of the parent of this process");
+    if (!is_mapped(mapping)) {
         return -1;
     }
     if (PyBuffer_FillInfo(buffer, self, mapping->address, (Py_ssize_t)mapping->size,
@@ -148,7 +156,7 @@ static PyObject *mapping_release(PyObject *self, PyObject *unused)
 static PyObject *mapping_enter(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    return Py_NewRef(self);
+    return is_mapped((struct mapping_object *)self) ? Py_NewRef(self) : NULL;
 }
 
 /* As that of a view. */

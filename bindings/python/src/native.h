@@ -155,6 +155,11 @@ PyObject *pending_wait(struct pending_object *pending, nigh_status status, uint6
 nigh_status pending_end(struct client_object *client, nigh_op *op, nigh_status begun,
                         uint64_t timeout_us);
 
+/* Zeroed memory for such an op, and for what libnigh reads and writes until its end, by PyMem_Free:
+ * a thread that the interpreter leaves in its midst, as it ends, takes its stack along. NULL:
+ * raised. */
+void *pending_memory(size_t size);
+
 /* ---- handles: handle.c ---------------------------------------------------- */
 
 /* What is opened with a client, and closed: a region or its lock, a space, a service. */

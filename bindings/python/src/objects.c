@@ -6,7 +6,7 @@
 
 /* ---- write ---------------------------------------------------------------- */
 
-/* What create and put are given besides. */
+/* What create and put are given besides, and what they are made of. */
 struct making {
     PyObject *id_from;
     struct native_name name; /* where the id is one */
@@ -16,9 +16,12 @@ struct making {
     Py_buffer meta;
     uint32_t replicas;
     int exclusive, no_evict;
+    nigh_put_item item;
+    nigh_writer writer;
+    nigh_op op;
 };
 
-/* Behind the arguments. False: raised, and there is nothing to end. */
+/* Behind the arguments. False: raised. */
 static bool begin_making(struct making *making)
 {
     nigh_create_options *options = &making->options;
@@ -43,7 +46,6 @@ static bool begin_making(struct making *making)
     }
     if (making->meta.len > UINT16_MAX + 1) {
         PyErr_SetString(PyExc_ValueError, "at most 65536 bytes of metadata");
-        PyBuffer_Release(&making->meta);
         return false;
     }
     options->meta = making->meta.buf;
@@ -56,6 +58,7 @@ static void end_making(struct making *making)
     if (making->meta.obj != NULL) {
         PyBuffer_Release(&making->meta);
     }
+    PyMem_Free(making);
 }
 
 /* Whether it may take longer than an answer of this node. */
@@ -69,37 +72,35 @@ static bool waits(const nigh_create_options *options)
 static nigh_status put_now(struct client_object *object, struct making *making,
                            const Py_buffer *data)
 {
-    nigh_put_item item = {
-        .id = making->id,
-        .data = data->buf,
-        .data_size = (uint64_t)data->len,
-        .options = &making->options,
-    };
     nigh_status status;
-    nigh_op op;
 
     if (!waits(&making->options)) {
         WITHOUT_LOCK(status = nigh_put(object->client, &making->id, data->buf, (uint64_t)data->len,
                                        &making->options));
         return status;
     }
-    WITHOUT_LOCK(status = nigh_put_many_start(object->client, &item, 1, &op));
-    return pending_end(object, &op, status, NIGH_FOREVER);
+    making->item = (nigh_put_item){
+        .id = making->id,
+        .data = data->buf,
+        .data_size = (uint64_t)data->len,
+        .options = &making->options,
+    };
+    WITHOUT_LOCK(status = nigh_put_many_start(object->client, &making->item, 1, &making->op));
+    return pending_end(object, &making->op, status, NIGH_FOREVER);
 }
 
-static nigh_status create_now(struct client_object *object, struct making *making,
-                              nigh_writer *writer)
+static nigh_status create_now(struct client_object *object, struct making *making)
 {
+    nigh_writer *writer = &making->writer;
     nigh_status status;
-    nigh_op op;
 
     if (!waits(&making->options)) {
         WITHOUT_LOCK(status = nigh_create(object->client, &making->id, &making->options, writer));
         return status;
     }
-    WITHOUT_LOCK(status =
-                     nigh_create_start(object->client, &making->id, &making->options, writer, &op));
-    status = pending_end(object, &op, status, NIGH_FOREVER);
+    WITHOUT_LOCK(status = nigh_create_start(object->client, &making->id, &making->options, writer,
+                                            &making->op));
+    status = pending_end(object, &making->op, status, NIGH_FOREVER);
     if (status == NIGH_OK && PyErr_Occurred() != NULL) {
         WITHOUT_LOCK((void)nigh_abort(object->client, writer)); /* it came first */
     }
@@ -108,72 +109,69 @@ static nigh_status create_now(struct client_object *object, struct making *makin
 
 static PyObject *put_it(struct client_object *object, struct making *making, const Py_buffer *data)
 {
-    nigh_client *client;
-    nigh_status status;
-
-    if (!begin_making(making)) {
-        return NULL;
-    }
-    client = client_use(object);
-    if (client == NULL) {
-        end_making(making);
-        return NULL;
-    }
-    status = put_now(object, making, data);
-    end_making(making);
-    return client_ended(object, status);
+    return !begin_making(making) || client_use(object) == NULL
+               ? NULL
+               : client_ended(object, put_now(object, making, data));
 }
 
 PyObject *objects_put(PyObject *self, PyObject *arguments, PyObject *names)
 {
     static char *keywords[] = {"id",        "data",     "meta",     "timeout",
                                "exclusive", "replicas", "no_evict", NULL};
-    struct making making = {0};
+    struct making *making = pending_memory(sizeof *making);
+    PyObject *done = NULL;
     Py_buffer data = {0};
-    PyObject *done;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "Oy*|O$O&pO&p", keywords, &making.id_from,
-                                     &data, &making.meta_from, convert_timeout,
-                                     &making.options.timeout_us, &making.exclusive, convert_u32,
-                                     &making.replicas, &making.no_evict)) {
+    if (making == NULL) {
         return NULL;
     }
-    done = put_it((struct client_object *)self, &making, &data);
-    PyBuffer_Release(&data);
+    if (PyArg_ParseTupleAndKeywords(arguments, names, "Oy*|O$O&pO&p", keywords, &making->id_from,
+                                    &data, &making->meta_from, convert_timeout,
+                                    &making->options.timeout_us, &making->exclusive, convert_u32,
+                                    &making->replicas, &making->no_evict)) {
+        done = put_it((struct client_object *)self, making, &data);
+        PyBuffer_Release(&data);
+    }
+    end_making(making);
     return done;
+}
+
+static PyObject *create_it(struct client_object *object, struct making *making)
+{
+    PyObject *made = NULL;
+    nigh_status status;
+
+    if (!begin_making(making) || client_use(object) == NULL) {
+        return NULL;
+    }
+    status = create_now(object, making);
+    if (status == NIGH_OK && PyErr_Occurred() == NULL) {
+        made = writer_new(object, &making->writer);
+    } else if (PyErr_Occurred() == NULL) {
+        (void)errors_raise(status, object->client);
+    }
+    client_drop(object);
+    return made;
 }
 
 PyObject *objects_create(PyObject *self, PyObject *arguments, PyObject *names)
 {
     static char *keywords[] = {"id",        "size",     "meta",     "timeout",
                                "exclusive", "replicas", "no_evict", NULL};
-    struct client_object *object = (struct client_object *)self;
-    struct making making = {0};
+    struct making *making = pending_memory(sizeof *making);
     PyObject *made = NULL;
-    nigh_client *client;
-    nigh_status status;
-    nigh_writer writer;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "OO&|O$O&pO&p", keywords, &making.id_from,
-                                     convert_number, &making.options.data_size, &making.meta_from,
-                                     convert_timeout, &making.options.timeout_us, &making.exclusive,
-                                     convert_u32, &making.replicas, &making.no_evict) ||
-        !begin_making(&making)) {
+    if (making == NULL) {
         return NULL;
     }
-    client = client_use(object);
-    if (client == NULL) {
-        end_making(&making);
-        return NULL;
+    if (PyArg_ParseTupleAndKeywords(arguments, names, "OO&|O$O&pO&p", keywords, &making->id_from,
+                                    convert_number, &making->options.data_size, &making->meta_from,
+                                    convert_timeout, &making->options.timeout_us,
+                                    &making->exclusive, convert_u32, &making->replicas,
+                                    &making->no_evict)) {
+        made = create_it((struct client_object *)self, making);
     }
-    status = create_now(object, &making, &writer);
-    end_making(&making);
-    if (status == NIGH_OK && PyErr_Occurred() == NULL) {
-        made = writer_new(object, &writer);
-    } else if (PyErr_Occurred() == NULL) {
-        (void)errors_raise(status, client);
-    }
-    client_drop(object);
+    end_making(making);
     return made;
 }
 
@@ -445,20 +443,28 @@ static PyObject *do_with_id(PyObject *self, PyObject *from, one_id *what)
     return client_ended(object, status);
 }
 
+/* A question that is waited for. */
+struct asking {
+    nigh_op op;
+    nigh_id id;
+    uint64_t freed;
+    nigh_object_info info;
+};
+
 /* What others hold goes when they let go of it. */
 PyObject *objects_delete(PyObject *self, PyObject *from)
 {
     struct client_object *object = (struct client_object *)self;
-    nigh_client *client;
+    struct asking *asking = pending_memory(sizeof *asking);
+    PyObject *done = NULL;
     nigh_status status;
-    nigh_op op;
-    nigh_id id;
 
-    if (!convert_id(from, &id) || (client = client_use(object)) == NULL) {
-        return NULL;
+    if (asking != NULL && convert_id(from, &asking->id) && client_use(object) != NULL) {
+        WITHOUT_LOCK(status = nigh_delete_start(object->client, &asking->id, 1, NULL, &asking->op));
+        done = client_ended(object, pending_end(object, &asking->op, status, NIGH_FOREVER));
     }
-    WITHOUT_LOCK(status = nigh_delete_start(client, &id, 1, NULL, &op));
-    return client_ended(object, pending_end(object, &op, status, NIGH_FOREVER));
+    PyMem_Free(asking);
+    return done;
 }
 
 PyObject *objects_pin(PyObject *self, PyObject *from)
@@ -495,22 +501,21 @@ PyObject *objects_checksum(PyObject *self, PyObject *from)
 PyObject *objects_evict(PyObject *self, PyObject *from)
 {
     struct client_object *object = (struct client_object *)self;
-    uint64_t size, freed = 0;
-    nigh_client *client;
+    struct asking *asking = pending_memory(sizeof *asking);
+    PyObject *told = NULL;
     nigh_status status;
-    PyObject *done;
-    nigh_op op;
+    uint64_t size;
 
-    if (!convert_number(from, &size) || (client = client_use(object)) == NULL) {
-        return NULL;
+    if (asking != NULL && convert_number(from, &size) && client_use(object) != NULL) {
+        WITHOUT_LOCK(status = nigh_evict_start(object->client, size, &asking->freed, &asking->op));
+        told = client_ended(object, pending_end(object, &asking->op, status, NIGH_FOREVER));
     }
-    WITHOUT_LOCK(status = nigh_evict_start(client, size, &freed, &op));
-    done = client_ended(object, pending_end(object, &op, status, NIGH_FOREVER));
-    if (done == NULL) {
-        return NULL;
+    if (told != NULL) {
+        Py_DECREF(told);
+        told = convert_number_from(asking->freed);
     }
-    Py_DECREF(done);
-    return convert_number_from(freed);
+    PyMem_Free(asking);
+    return told;
 }
 
 static const char *state_of(nigh_object_state state)
@@ -545,23 +550,21 @@ static PyObject *info_of(const nigh_object_info *info)
 PyObject *objects_stat(PyObject *self, PyObject *from)
 {
     struct client_object *object = (struct client_object *)self;
-    nigh_object_info info;
-    nigh_client *client;
+    struct asking *asking = pending_memory(sizeof *asking);
+    PyObject *told = NULL;
     nigh_status status;
-    PyObject *done;
-    nigh_op op;
-    nigh_id id;
 
-    if (!convert_id(from, &id) || (client = client_use(object)) == NULL) {
-        return NULL;
+    if (asking != NULL && convert_id(from, &asking->id) && client_use(object) != NULL) {
+        WITHOUT_LOCK(status =
+                         nigh_stat_start(object->client, &asking->id, &asking->info, &asking->op));
+        told = client_ended(object, pending_end(object, &asking->op, status, NIGH_FOREVER));
     }
-    WITHOUT_LOCK(status = nigh_stat_start(client, &id, &info, &op));
-    done = client_ended(object, pending_end(object, &op, status, NIGH_FOREVER));
-    if (done == NULL) {
-        return NULL;
+    if (told != NULL) {
+        Py_DECREF(told);
+        told = info_of(&asking->info);
     }
-    Py_DECREF(done);
-    return info_of(&info);
+    PyMem_Free(asking);
+    return told;
 }
 
 /* (cursor, [info, ...]); the last has none. */

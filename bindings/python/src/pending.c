@@ -49,12 +49,16 @@ nigh_op *pending_op(struct pending_object *pending)
     return &pending->op;
 }
 
+/* From here on the collector, which may come while what is closed gives the lock back, sees nothing
+ * of it: its references go one after the other. */
 static void drop_state(struct pending_object *pending)
 {
-    if (pending->state != NULL) {
-        pending->kind->clear(pending->state);
-        PyMem_Free(pending->state);
-        pending->state = NULL;
+    void *state = pending->state;
+
+    pending->state = NULL;
+    if (state != NULL) {
+        pending->kind->clear(state);
+        PyMem_Free(state);
     }
 }
 
@@ -174,6 +178,27 @@ static bool is_overdue(uint64_t begin_us, uint64_t timeout_us)
            waited_us - timeout_us > GRACE_US;
 }
 
+void *pending_memory(size_t size)
+{
+    void *memory = PyMem_Calloc(1, size);
+
+    if (memory == NULL) {
+        (void)PyErr_NoMemory();
+    }
+    return memory;
+}
+
+/* Whether a handler has forked, and this is the child: raised. */
+static bool is_of_the_parent(const struct client_object *client)
+{
+    bool is_forked = client_is_forked(client);
+
+    if (is_forked && PyErr_Occurred() == NULL) {
+        (void)errors_raise(NIGH_FORKED, NULL);
+    }
+    return is_forked;
+}
+
 nigh_status pending_end(struct client_object *client, nigh_op *op, nigh_status begun,
                         uint64_t timeout_us)
 {
@@ -185,7 +210,12 @@ nigh_status pending_end(struct client_object *client, nigh_op *op, nigh_status b
         return begun;
     }
     while ((status = nigh_op_status(op)) == NIGH_PENDING) {
-        if (is_unwanted(client, was_closed) || is_overdue(begin_us, timeout_us)) {
+        bool is_over = is_unwanted(client, was_closed) || is_overdue(begin_us, timeout_us);
+
+        if (is_of_the_parent(client)) {
+            return NIGH_FORKED;
+        }
+        if (is_over) {
             WITHOUT_LOCK(status = nigh_cancel(client->client, op));
             return status == NIGH_CANCELED && PyErr_Occurred() == NULL ? NIGH_TIMEOUT : status;
         }

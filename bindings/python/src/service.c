@@ -193,17 +193,25 @@ struct request_object {
     nigh_bulk_info bulks[NIGH_CALL_BULKS]; /* of the memory that it brings */
 };
 
+/* One that nobody gets to see is answered as the library does: its caller may say it again. */
+static void refuse(const nigh_request *request)
+{
+    if (request->is_one_way == 0) {
+        WITHOUT_LOCK((void)nigh_call_reply(request, NIGH_BUSY, NULL, 0));
+    }
+}
+
 static PyObject *request_new(struct handle_object *service, const nigh_request *request)
 {
     struct request_object *made = native_new(native_state()->request_type);
 
-    if (made == NULL) {
-        return NULL;
+    if (made != NULL) {
+        made->bytes = PyBytes_FromStringAndSize(request->size > 0 ? request->bytes : "",
+                                                (Py_ssize_t)request->size);
     }
-    made->bytes = PyBytes_FromStringAndSize(request->size > 0 ? request->bytes : "",
-                                            (Py_ssize_t)request->size);
-    if (made->bytes == NULL) {
-        Py_DECREF((PyObject *)made);
+    if (made == NULL || made->bytes == NULL) {
+        Py_XDECREF((PyObject *)made);
+        refuse(request);
         return NULL;
     }
     for (uint32_t n = 0; n < request->bulk_count && n < NIGH_CALL_BULKS; n++) {
@@ -265,7 +273,10 @@ static PyObject *request_reply(PyObject *self, PyObject *arguments, PyObject *na
     service = request->service; /* only now: an argument's own methods may have answered it */
     if (service == NULL) {
         done = errors_say(NIGH_CLOSED, "the request is answered");
-    } else if (data.len > NIGH_CALL_BYTES || said > 0 || said < NIGH_STATUS_LOWEST) {
+    } else if (client_is_forked(service->client)) {
+        done = errors_raise(NIGH_FORKED, NULL); /* it is the parent's to answer */
+    } else if (data.len > NIGH_CALL_BYTES || said > 0 || said < NIGH_STATUS_LOWEST ||
+               said == NIGH_PENDING) { /* which is no end */
         PyErr_Format(PyExc_ValueError, "a reply has a status, and at most %d bytes",
                      NIGH_CALL_BYTES);
         done = NULL;
@@ -425,6 +436,19 @@ PyObject *service_register(PyObject *self, PyObject *from)
     return made;
 }
 
+/* For a receive: a service ends with its client, also where requests wait. */
+static void *use_to_receive(struct handle_object *handle)
+{
+    void *it = handle_use(handle);
+
+    if (it == NULL || !handle->client->is_closed) {
+        return it;
+    }
+    handle->is_closed = true;
+    handle_drop(handle);
+    return errors_say(NIGH_CLOSED, "it is closed");
+}
+
 /* In slices, between which it looks after signals, and whether the service was closed. */
 static nigh_status receive(struct handle_object *handle, nigh_request *request, void *buffer,
                            uint64_t timeout_us)
@@ -460,7 +484,7 @@ static PyObject *service_receive(PyObject *self, PyObject *arguments, PyObject *
 
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&", keywords, convert_timeout,
                                      &timeout_us) ||
-        handle_use(handle) == NULL) {
+        use_to_receive(handle) == NULL) {
         return NULL;
     }
     status = receive(handle, &request, buffer, timeout_us);
@@ -489,14 +513,14 @@ static PyObject *take_request(struct client_object *client, void *state, nigh_st
     return request_new(receiving->service, &receiving->request);
 }
 
-/* One that came as it was given up is answered as the library does. */
+/* One that came as it was given up. */
 static void leave_request(nigh_client *client, void *state)
 {
     struct receiving *receiving = state;
 
     (void)client;
-    if (receiving->request.service != NULL && receiving->request.is_one_way == 0) {
-        WITHOUT_LOCK((void)nigh_call_reply(&receiving->request, NIGH_BUSY, NULL, 0));
+    if (receiving->request.service != NULL) {
+        refuse(&receiving->request);
     }
 }
 
@@ -534,7 +558,7 @@ static PyObject *service_receive_start(PyObject *self, PyObject *arguments, PyOb
 
     if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&", keywords, convert_timeout,
                                      &timeout_us) ||
-        handle_use(handle) == NULL) {
+        use_to_receive(handle) == NULL) {
         return NULL;
     }
     pending = pending_new(handle->client, &receive_kind);

@@ -73,8 +73,8 @@ static int view_get_buffer(PyObject *self, Py_buffer *buffer, int flags)
 {
     struct view_object *view = (struct view_object *)self;
 
+    buffer->obj = NULL;
     if (!is_held(view)) {
-        buffer->obj = NULL;
         return -1;
     }
     if (PyBuffer_FillInfo(buffer, self, (void *)view->view.data, (Py_ssize_t)view->view.data_size,

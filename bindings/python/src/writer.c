@@ -86,8 +86,8 @@ static int writer_get_buffer(PyObject *self, Py_buffer *buffer, int flags)
 {
     struct writer_object *writer = (struct writer_object *)self;
 
+    buffer->obj = NULL;
     if (!is_open(writer)) {
-        buffer->obj = NULL;
         errors_of_buffer();
         return -1;
     }
@@ -114,16 +114,23 @@ static PyObject *writer_seal(PyObject *self, PyObject *unused)
 {
     struct writer_object *writer = (struct writer_object *)self;
     struct client_object *client;
+    PyObject *done;
     nigh_status status;
-    nigh_op op;
+    nigh_op *op;
 
     (void)unused;
     if (!is_open(writer) || !is_unused(writer)) {
         return NULL;
     }
+    op = pending_memory(sizeof *op);
+    if (op == NULL) {
+        return NULL;
+    }
     client = take(writer); /* whoever comes meanwhile finds it used up */
-    WITHOUT_LOCK(status = nigh_seal_start(client->client, &writer->writer, &op));
-    return client_ended(client, pending_end(client, &op, status, NIGH_FOREVER));
+    WITHOUT_LOCK(status = nigh_seal_start(client->client, &writer->writer, op));
+    done = client_ended(client, pending_end(client, op, status, NIGH_FOREVER));
+    PyMem_Free(op);
+    return done;
 }
 
 /* Copies without the lock, which a memoryview does not. */
