@@ -475,13 +475,14 @@ typedef struct nigh_region_entry {
 } nigh_region_entry;
 
 /*
- * The regions of the cluster to which the client's user has any right, in the order of their names'
- * bytes: the first ones behind the name `after` (NULL: from the first on), as many as `capacity`
- * and one answer have room for, and at least one where there is any; *count says how many that are,
- * *more is 1 where there are others behind the last one. Each has info.struct_size bytes of info,
- * which the caller has set in the first to sizeof(nigh_region_info), as it knows that. What is
- * created, freed or changed while somebody asks for one part after the other is seen or not; what
- * is there all the time is seen once.
+ * The regions of the cluster to which the client's user has any right (the node's own user is told
+ * of all, with `access` as it is), in the order of their names' bytes: the first ones behind the
+ * name `after` (NULL: from the first on), as many as `capacity` and one answer have room for, and
+ * at least one where there is any; *count says how many that are, *more is 1 where there are others
+ * behind the last one. Each has info.struct_size bytes of info, which the caller has set in the
+ * first to sizeof(nigh_region_info), as it knows that. What is created, freed or changed while
+ * somebody asks for one part after the other is seen or not; what is there all the time is seen
+ * once.
  *
  * NIGH_PEER_LOST: the entries, *count and *more are written, and the list is in part: of members
  * that are dead, or have not told in time, those regions lack whose home they are (until other

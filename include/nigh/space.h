@@ -157,7 +157,7 @@ typedef struct nigh_space_info {
 } nigh_space_info;
 
 /* The caller sets info->struct_size. NIGH_NOT_FOUND; NIGH_DENIED: the client's user has no right to
- * it. */
+ * it, and is not the node's own: that one is told of each, with `access` as it is. */
 NIGH_API nigh_status nigh_space_stat(nigh_client *client, const char *name, uint64_t timeout_us,
                                      nigh_space_info *info);
 
@@ -181,9 +181,10 @@ NIGH_API nigh_status nigh_space_count(nigh_client *client, const char *name, uin
                                       nigh_space_counts *counts);
 
 /*
- * The spaces to which the client's user has any right, whose names are behind `after` (NULL: all),
- * in the order of the names' bytes, as many as there is room for, 63 at most. The caller sets
- * struct_size of the first; all are of that size. *more: 1: there are others behind the last one.
+ * The spaces of which nigh_space_stat would tell the client's user, whose names are behind `after`
+ * (NULL: all), in the order of the names' bytes, as many as there is room for, 63 at most. The
+ * caller sets struct_size of the first; all are of that size. *more: 1: there are others behind the
+ * last one.
  */
 NIGH_API nigh_status nigh_space_list(nigh_client *client, const char *after, nigh_space_info *infos,
                                      size_t capacity, uint64_t timeout_us, size_t *count,

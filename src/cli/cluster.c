@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -53,15 +54,19 @@ static void note_signal(int number)
     interrupted = number;
 }
 
-/* Who interrupts a start has it undone. */
+static const int endings[] = {SIGINT, SIGTERM, SIGHUP};
+
+/* Who interrupts a start has it undone, and who does so twice ends that, too: 'nigh cluster stop'
+ * removes what is left then. */
 static void catch_signals(void)
 {
-    struct sigaction action = {.sa_handler = note_signal};
+    struct sigaction action = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND};
 
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGHUP, &action, NULL);
+    for (size_t i = 0; i < ARRAY_LENGTH(endings); i++) {
+        sigaction(endings[i], &action, NULL);
+    }
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, a child's number is free as soon as it ends */
+    (void)signal(SIGPIPE, SIG_IGN); /* what nobody reads is an error of the write */
 }
 
 /* ---- what is said --------------------------------------------------------- */
@@ -209,15 +214,6 @@ static bool is_over(uint64_t until_us)
     return interrupted != 0 || clock_now_us(&clock_monotonic) >= until_us;
 }
 
-/* Of what is left until then, as much; 1 where nothing is. */
-static uint64_t part_of(uint64_t until_us, uint64_t most_us)
-{
-    uint64_t now_us = clock_now_us(&clock_monotonic);
-    uint64_t left_us = now_us < until_us ? until_us - now_us : 1;
-
-    return left_us < most_us ? left_us : most_us;
-}
-
 /* Until each has said that it serves; a node that ends says nothing, and is at its end. */
 static int await_ready(struct cluster *cluster, uint64_t until_us)
 {
@@ -239,7 +235,8 @@ static int await_ready(struct cluster *cluster, uint64_t until_us)
     return CLI_OK;
 }
 
-/* Whether this one sees all, up and in the view, and is itself not cut off. */
+/* Whether this one sees all, up and in the view, and is itself not cut off. Others may have joined
+ * them meanwhile. */
 static bool has_agreed(const struct cluster *cluster, nigh_client *client)
 {
     nigh_node_info nodes[CLUSTER_NODES] = {{.struct_size = sizeof nodes[0]}};
@@ -250,11 +247,14 @@ static bool has_agreed(const struct cluster *cluster, nigh_client *client)
         nigh_stats(client, &stats) != NIGH_OK) {
         return false;
     }
-    for (size_t i = 0; i < count; i++) {
-        agreed += nodes[i].state == NIGH_NODE_IS_UP && nodes[i].view == NIGH_NODE_IN_VIEW ? 1 : 0;
+    for (size_t i = 0; i < count && i < CLUSTER_NODES; i++) {
+        agreed += nodes[i].rank < cluster->count && nodes[i].state == NIGH_NODE_IS_UP &&
+                          nodes[i].view == NIGH_NODE_IN_VIEW
+                      ? 1
+                      : 0;
     }
     return agreed == cluster->count && stats.view_quorum > 0 && stats.view_unkept == 0 &&
-           stats.view_members == cluster->count && stats.view_active_epoch == stats.view_epoch;
+           stats.view_members >= cluster->count && stats.view_active_epoch == stats.view_epoch;
 }
 
 static nigh_client *ask(const struct cluster *cluster, uint32_t rank, uint64_t timeout_us)
@@ -271,30 +271,73 @@ static nigh_client *ask(const struct cluster *cluster, uint32_t rank, uint64_t t
     return nigh_client_open(&options, &client) == NIGH_OK ? client : NULL;
 }
 
+/* In a process of its own: a question to a node that stands still has no end. It ends with 0 when
+ * the node sees all, and with the process that began it. */
+static _Noreturn void ask_until_agreed(const struct cluster *cluster, uint32_t rank, pid_t parent)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_NS};
+    nigh_client *client = NULL;
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (size_t i = 0; i < ARRAY_LENGTH(endings); i++) {
+        (void)signal(endings[i], SIG_DFL);
+    }
+    while (getppid() == parent) {
+        client = client == NULL ? ask(cluster, rank, OPEN_US) : client;
+        if (client != NULL && has_agreed(cluster, client)) {
+            _exit(0);
+        }
+        (void)nanosleep(&pause, NULL);
+    }
+    _exit(1);
+}
+
+/* Whether all live, and there is time left. */
+static int look_at_all(struct cluster *cluster, uint64_t until_us)
+{
+    cluster_look(cluster);
+    for (uint32_t n = 0; n < cluster->count; n++) {
+        if (cluster->nodes[n].life != CLUSTER_LIVES) {
+            return told_of_end(cluster, n);
+        }
+    }
+    return is_over(until_us) ? told_of_time(cluster, "the nodes have not agreed in time") : CLI_OK;
+}
+
+static int await_agreement_of(struct cluster *cluster, uint32_t rank, uint64_t until_us)
+{
+    const struct timespec pause = {.tv_nsec = LOOK_NS};
+    pid_t parent = getpid(), asking = fork(), ended;
+    int exit_code = CLI_OK, said = 0;
+
+    if (asking == 0) {
+        ask_until_agreed(cluster, rank, parent);
+    }
+    if (asking < 0) {
+        cli_error(cluster->cli, "node %u cannot be asked: %s", rank, strerror(errno));
+        return CLI_FAILED;
+    }
+    while ((ended = waitpid(asking, &said, WNOHANG)) == 0 && exit_code == CLI_OK) {
+        exit_code = look_at_all(cluster, until_us);
+        (void)nanosleep(&pause, NULL);
+    }
+    if (ended == 0) {
+        (void)kill(asking, SIGKILL);
+        (void)waitpid(asking, NULL, 0);
+    } else if (exit_code == CLI_OK && interrupted == 0 && (ended < 0 || said != 0)) {
+        cli_error(cluster->cli, "node %u cannot be asked: who asked was ended", rank);
+        exit_code = CLI_FAILED;
+    }
+    return exit_code;
+}
+
 /* Until all have agreed on who is there: then all that a cluster has can be tried. */
 static int await_agreement(struct cluster *cluster, uint64_t until_us)
 {
-    const struct timespec pause = {.tv_nsec = LOOK_NS};
     int exit_code = CLI_OK;
 
     for (uint32_t rank = 0; exit_code == CLI_OK && rank < cluster->count; rank++) {
-        nigh_client *client = ask(cluster, rank, part_of(until_us, OPEN_US));
-
-        while (exit_code == CLI_OK && (client == NULL || !has_agreed(cluster, client))) {
-            cluster_look(cluster);
-            for (uint32_t n = 0; exit_code == CLI_OK && n < cluster->count; n++) {
-                exit_code =
-                    cluster->nodes[n].life == CLUSTER_LIVES ? CLI_OK : told_of_end(cluster, n);
-            }
-            if (exit_code == CLI_OK && is_over(until_us)) {
-                exit_code = told_of_time(cluster, "the nodes have not agreed in time");
-            }
-            if (client == NULL && exit_code == CLI_OK) {
-                client = ask(cluster, rank, part_of(until_us, OPEN_US));
-            }
-            (void)nanosleep(&pause, NULL);
-        }
-        nigh_client_close(client);
+        exit_code = await_agreement_of(cluster, rank, until_us);
     }
     /* Who interrupted it in the last moment has it undone, too. */
     return exit_code == CLI_OK && interrupted != 0 ? told_of_time(cluster, "") : exit_code;
@@ -369,8 +412,7 @@ static int end_all(struct cluster *cluster, uint64_t timeout_us, uint32_t *kille
     uint32_t first = 0, left = cluster_end(cluster, timeout_us, killed, &first);
 
     if (left == 0) {
-        cluster_clear(cluster);
-        return CLI_OK;
+        return cluster_clear(cluster) ? CLI_OK : CLI_FAILED;
     }
     cli_error(cluster->cli,
               "%u node%s not ended though killed, as node %u (process %d): see what it waits for "
@@ -386,14 +428,15 @@ static int open_for_start(struct cluster *cluster)
 
     if (exit_code == CLI_OK && cluster->is_there) {
         exit_code = look_at_former(cluster);
-        if (exit_code == CLI_OK) {
-            cluster_empty(cluster); /* the folder stays, and locked */
+        if (exit_code == CLI_OK && !cluster_empty(cluster)) { /* the folder stays, and locked */
+            exit_code = CLI_FAILED;
         }
     }
     return exit_code;
 }
 
-static void print_result(const struct cluster *cluster, const struct job *job)
+/* Where nobody is told of the nodes, nobody knows that they run. */
+static int print_result(const struct cluster *cluster, const struct job *job)
 {
     static const bool answers[CLUSTER_NODES] = {true, true, true, true, true, true, true, true};
 
@@ -402,6 +445,12 @@ static void print_result(const struct cluster *cluster, const struct job *job)
     } else {
         print_started(cluster, job);
     }
+    if (fflush(stdout) == 0 && !ferror(stdout)) {
+        return CLI_OK;
+    }
+    cli_error(cluster->cli, "where the nodes are cannot be written: %s: the start is undone",
+              strerror(errno));
+    return CLI_FAILED;
 }
 
 static int start(struct cluster *cluster, const struct job *job)
@@ -425,8 +474,8 @@ static int start(struct cluster *cluster, const struct job *job)
     catch_signals();
     cluster->count = job->count;
     exit_code = start_nodes(cluster, job, program);
+    exit_code = exit_code == CLI_OK ? print_result(cluster, job) : exit_code;
     if (exit_code == CLI_OK) {
-        print_result(cluster, job);
         return CLI_OK;
     }
     ended = end_all(cluster, UNDO_US, &killed);

@@ -75,11 +75,12 @@ void cluster_close(struct cluster *cluster);
 /* The mark, a key, and the list of `ports`, which are set. */
 int cluster_write(struct cluster *cluster);
 
-/* Removes all that a cluster made. Its nodes have ended. */
-void cluster_empty(struct cluster *cluster);
+/* Removes all that a cluster made, the mark last. Its nodes have ended. False: something is left,
+ * and the mark; that is said. */
+bool cluster_empty(struct cluster *cluster);
 
 /* ... and the directory, where it was made for it. */
-void cluster_clear(struct cluster *cluster);
+bool cluster_clear(struct cluster *cluster);
 
 /* DIR/nodeRANK and what follows. */
 void cluster_path(const struct cluster *cluster, uint32_t rank, const char *suffix,

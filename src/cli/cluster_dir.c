@@ -85,13 +85,32 @@ static bool resolve(const char *given, char *above, char *path)
     return length < PATH_MAX;
 }
 
-/* Whether somebody else could put another folder in the place of one in here. */
-static bool is_anybodys(const char *above)
+/* Whether somebody else could put another folder in the place of one in here: who owns it, and who
+ * may write to it where only owners may not rename. */
+static bool is_anybodys(const char *folder)
 {
     struct stat st;
+    mode_t others;
 
-    return stat(above, &st) != 0 || (st.st_uid != 0 && st.st_uid != geteuid()) ||
-           ((st.st_mode & S_IWOTH) != 0 && (st.st_mode & S_ISVTX) == 0);
+    if (stat(folder, &st) != 0 || (st.st_uid != 0 && st.st_uid != geteuid())) {
+        return true;
+    }
+    others = S_IWOTH | (st.st_gid != 0 && st.st_gid != getegid() ? S_IWGRP : 0);
+    return (st.st_mode & others) != 0 && (st.st_mode & S_ISVTX) == 0;
+}
+
+/* ... or of one that it lies in: `above` has no links, and is cut to the folder that is. */
+static bool is_way_anybodys(char *above)
+{
+    bool found = is_anybodys(above);
+
+    while (!found && above[1] != '\0') {
+        char *slash = strrchr(above, '/');
+
+        slash[slash == above ? 1 : 0] = '\0';
+        found = is_anybodys(above);
+    }
+    return found;
 }
 
 /* $XDG_RUNTIME_DIR, if it is what it should be; NULL: it is not, or another user's (sudo). */
@@ -135,10 +154,10 @@ int cluster_place(struct cluster *cluster, const char *given)
                          "with --dir",
                          path, CLUSTER_DIR_BYTES - 1);
     }
-    if (is_anybodys(above)) {
+    if (is_way_anybodys(above)) {
         cli_error(cluster->cli,
-                  "%s, in which it would lie, is another user's, or everybody's: name a folder in "
-                  "one of your own with --dir",
+                  "%s, in which it would lie, is another user's, or everybody's, or a group's: "
+                  "name a folder in one of your own with --dir",
                   above);
         return CLI_FAILED;
     }
@@ -154,8 +173,8 @@ static int refuse(struct cluster *cluster, const char *why)
     return CLI_FAILED;
 }
 
-/* Nobody else may have put into it what nodes read. */
-static int check_owner(struct cluster *cluster)
+/* The folder of this name is the one that is locked. */
+static int check_place(struct cluster *cluster)
 {
     struct stat here, there;
 
@@ -163,10 +182,18 @@ static int check_owner(struct cluster *cluster)
         here.st_ino != there.st_ino || here.st_dev != there.st_dev) {
         return refuse(cluster, "was just removed by another 'nigh cluster': try again");
     }
-    if (here.st_uid != geteuid()) {
+    return CLI_OK;
+}
+
+/* Nobody else may have put into it what nodes read, nor have it locked for ever. */
+static int check_owner(struct cluster *cluster)
+{
+    struct stat st;
+
+    if (fstat(cluster->dir_fd, &st) != 0 || st.st_uid != geteuid()) {
         return refuse(cluster, "is another user's: name a folder of your own with --dir");
     }
-    if ((here.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    if ((st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
         return refuse(cluster, "may be written to by other users: chmod go-w it, or name another "
                                "with --dir");
     }
@@ -240,19 +267,28 @@ static int no_cluster(const struct cluster *cluster)
     return CLI_NOT_FOUND;
 }
 
-/* Who works here has it locked; false: somebody has, and is not done soon. */
-static bool lock(const struct cluster *cluster, int how)
+/* Who works here has it locked. */
+static int lock(struct cluster *cluster, int how)
 {
     const struct timespec pause = {.tv_nsec = LOCK_LOOK_NS};
     uint64_t until_us = clock_deadline_us(clock_now_us(&clock_monotonic), LOCK_US);
 
     while (flock(cluster->dir_fd, how | LOCK_NB) != 0) {
-        if (errno != EWOULDBLOCK || clock_now_us(&clock_monotonic) >= until_us) {
-            return false;
+        if (errno != EWOULDBLOCK && errno != EINTR) {
+            cli_error(cluster->cli,
+                      "%s cannot be locked: %s: its file system has no locks, or no more of them: "
+                      "name a folder on another with --dir",
+                      cluster->dir, strerror(errno));
+            cluster_close(cluster);
+            return CLI_FAILED;
+        }
+        if (clock_now_us(&clock_monotonic) >= until_us) {
+            return refuse(cluster, "is in use: another 'nigh cluster' starts or stops what is "
+                                   "there; try again when it has ended");
         }
         (void)nanosleep(&pause, NULL);
     }
-    return true;
+    return CLI_OK;
 }
 
 static int open_folder(struct cluster *cluster, bool makes)
@@ -292,11 +328,10 @@ int cluster_open(struct cluster *cluster, enum cluster_use use)
     if (exit_code != CLI_OK) {
         return exit_code;
     }
-    if (!lock(cluster, use == CLUSTER_LOOKS ? LOCK_SH : LOCK_EX)) {
-        return refuse(cluster, "is in use: another 'nigh cluster' starts or stops what is there; "
-                               "try again when it has ended");
-    }
     exit_code = check_owner(cluster);
+    exit_code =
+        exit_code == CLI_OK ? lock(cluster, use == CLUSTER_LOOKS ? LOCK_SH : LOCK_EX) : exit_code;
+    exit_code = exit_code == CLI_OK ? check_place(cluster) : exit_code;
     if (exit_code != CLI_OK) {
         return exit_code;
     }
@@ -364,8 +399,8 @@ int cluster_write(struct cluster *cluster)
 
 /* ---- removed -------------------------------------------------------------- */
 
-/* A folder of a node's, and what is in it. What cannot be removed is left. */
-static void remove_folder(int above, const char *name, int depth)
+/* A folder of a node's, and what is in it. False: some of it cannot be removed, and is left. */
+static bool remove_folder(int above, const char *name, int depth)
 {
     int fd = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *folder = fd < 0 ? NULL : fdopendir(fd);
@@ -376,7 +411,7 @@ static void remove_folder(int above, const char *name, int depth)
             continue;
         }
         if (unlinkat(fd, entry->d_name, 0) != 0 && errno == EISDIR && depth > 0) {
-            remove_folder(fd, entry->d_name, depth - 1);
+            (void)remove_folder(fd, entry->d_name, depth - 1);
         }
     }
     if (folder != NULL) {
@@ -384,42 +419,73 @@ static void remove_folder(int above, const char *name, int depth)
     } else {
         fd_close(&fd);
     }
-    (void)unlinkat(above, name, AT_REMOVEDIR);
+    return unlinkat(above, name, AT_REMOVEDIR) == 0 || errno == ENOENT;
 }
 
-/* The mark goes last: what is not removed yet can be, by another 'nigh cluster stop'. */
-void cluster_empty(struct cluster *cluster)
+/* Says of the first that is left why it is. */
+static bool note_left(const struct cluster *cluster, const char *name, bool is_gone, bool all_are)
+{
+    if (!is_gone && all_are) {
+        cli_error(cluster->cli,
+                  "%s/%s is left: %s: remove it, then 'nigh cluster stop' removes the rest",
+                  cluster->dir, name, strerror(errno));
+    }
+    return is_gone && all_are;
+}
+
+static bool remove_file(const struct cluster *cluster, const char *name, bool all_are)
+{
+    bool is_gone = unlinkat(cluster->dir_fd, name, 0) == 0 || errno == ENOENT;
+
+    return note_left(cluster, name, is_gone, all_are);
+}
+
+static bool remove_node(const struct cluster *cluster, uint32_t rank, bool all_are)
 {
     char name[32];
 
-    for (uint32_t rank = 0; rank < CLUSTER_NODES; rank++) {
-        for (size_t i = 0; i < ARRAY_LENGTH(suffixes); i++) {
-            (void)snprintf(name, sizeof name, "node%u%s", rank, suffixes[i]);
-            (void)unlinkat(cluster->dir_fd, name, 0);
-        }
-        (void)snprintf(name, sizeof name, "state%u", rank);
-        remove_folder(cluster->dir_fd, name, DEPTH_MOST);
+    for (size_t i = 0; i < ARRAY_LENGTH(suffixes); i++) {
+        (void)snprintf(name, sizeof name, "node%u%s", rank, suffixes[i]);
+        all_are = remove_file(cluster, name, all_are);
     }
-    remove_folder(cluster->dir_fd, LOGS, DEPTH_MOST);
-    for (size_t i = 0; i < ARRAY_LENGTH(files); i++) {
-        (void)snprintf(name, sizeof name, "%s" NEW, files[i]);
-        (void)unlinkat(cluster->dir_fd, name, 0);
-        (void)unlinkat(cluster->dir_fd, files[i], 0);
-    }
-    (void)unlinkat(cluster->dir_fd, MARK NEW, 0);
-    (void)unlinkat(cluster->dir_fd, MARK, 0);
-    cluster->is_there = false;
-    cluster->count = 0;
+    (void)snprintf(name, sizeof name, "state%u", rank);
+    return note_left(cluster, name, remove_folder(cluster->dir_fd, name, DEPTH_MOST), all_are);
 }
 
-void cluster_clear(struct cluster *cluster)
+/* The mark goes last: what is not removed yet can be, by another 'nigh cluster stop'. */
+bool cluster_empty(struct cluster *cluster)
 {
-    cluster_empty(cluster);
+    bool all_are = true;
+    char name[32];
+
+    for (uint32_t rank = 0; rank < CLUSTER_NODES; rank++) {
+        all_are = remove_node(cluster, rank, all_are);
+    }
+    all_are = note_left(cluster, LOGS, remove_folder(cluster->dir_fd, LOGS, DEPTH_MOST), all_are);
+    for (size_t i = 0; i < ARRAY_LENGTH(files); i++) {
+        (void)snprintf(name, sizeof name, "%s" NEW, files[i]);
+        all_are = remove_file(cluster, name, all_are);
+        all_are = remove_file(cluster, files[i], all_are);
+    }
+    all_are = remove_file(cluster, MARK NEW, all_are);
+    all_are = all_are && remove_file(cluster, MARK, true);
+    cluster->is_there = !all_are;
+    cluster->count = 0;
+    return all_are;
+}
+
+bool cluster_clear(struct cluster *cluster)
+{
+    if (!cluster_empty(cluster)) {
+        return false;
+    }
     if (unlinkat(cluster->dir_fd, MADE, 0) != 0) {
-        return; /* it was there before */
+        return errno == ENOENT; /* it was there before */
     }
     if (rmdir(cluster->dir) != 0 && errno != ENOENT) {
         cli_error(cluster->cli, "%s is left: %s: remove what else lies there", cluster->dir,
                   strerror(errno));
+        return false;
     }
+    return true;
 }

@@ -133,6 +133,16 @@ static int open_of(const struct cluster *cluster, uint32_t rank, const char *suf
     return openat(cluster->dir_fd, name, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
 }
 
+/* The one that a node has locked. Where it is not there, its node was never started, or its files
+ * are gone; one that cannot be opened for another reason may well be locked. -1: none. */
+static int open_locked(const struct cluster *cluster, uint32_t rank, bool *may_be_held)
+{
+    int fd = open_of(cluster, rank, ".pid", O_RDWR);
+
+    *may_be_held = fd < 0 && errno != ENOENT;
+    return fd;
+}
+
 /* Whether nobody has it: shared, so that who looks meanwhile is not taken for a node. */
 static bool is_free(int fd)
 {
@@ -204,14 +214,14 @@ static bool find_process(struct cluster_node *node, int fd)
 static void look_at(const struct cluster *cluster, uint32_t rank, struct cluster_node *node)
 {
     const struct timespec pause = {.tv_nsec = LOOK_NS};
-    bool is_held;
+    bool is_held, may_be_held;
     int fd;
 
     if (node->is_own) {
         node->life = child_has_ended(node->pid) ? CLUSTER_DIED : CLUSTER_LIVES;
         return;
     }
-    fd = open_of(cluster, rank, ".pid", O_RDWR);
+    fd = open_locked(cluster, rank, &may_be_held);
     is_held = fd >= 0 && !is_free(fd);
     fd_close(&node->pidfd);
     node->pid = node->first = 0;
@@ -220,7 +230,7 @@ static void look_at(const struct cluster *cluster, uint32_t rank, struct cluster
         (void)nanosleep(&pause, NULL);
         is_held = !is_free(fd);
     }
-    node->life = fd < 0 ? CLUSTER_NEVER : is_held ? CLUSTER_LIVES : CLUSTER_DIED;
+    node->life = is_held || may_be_held ? CLUSTER_LIVES : fd < 0 ? CLUSTER_NEVER : CLUSTER_DIED;
     fd_close(&fd);
 }
 
@@ -236,8 +246,9 @@ void cluster_look(struct cluster *cluster)
 static bool has_ended(const struct cluster *cluster, uint32_t rank)
 {
     const struct cluster_node *node = &cluster->nodes[rank];
-    int fd = open_of(cluster, rank, ".pid", O_RDWR);
-    bool ended = fd < 0 || is_free(fd);
+    bool may_be_held;
+    int fd = open_locked(cluster, rank, &may_be_held);
+    bool ended = fd < 0 ? !may_be_held : is_free(fd);
 
     fd_close(&fd);
     return ended && (!node->is_own || child_has_ended(node->pid));
@@ -251,7 +262,11 @@ static char *with_rank(const char *word, uint32_t rank)
     size_t length = strlen(word), at = 0;
     char *made = malloc(length + 1);
 
-    for (size_t i = 0; made != NULL && i <= length; i++) {
+    if (made == NULL) { /* with fewer words it would be another node than was asked for */
+        dprintf(STDERR_FILENO, "nighd: no memory for what it is told\n");
+        _exit(127);
+    }
+    for (size_t i = 0; i <= length; i++) {
         bool is_rank = word[i] == '%' && word[i + 1] == 'r';
 
         made[at++] = is_rank ? (char)('0' + rank) : word[i];
@@ -265,17 +280,12 @@ static _Noreturn void run(const struct cluster *cluster, uint32_t rank, const ch
 {
     static char socket[CLUSTER_PATH_BYTES], list[CLUSTER_PATH_BYTES], key[CLUSTER_PATH_BYTES],
         state[CLUSTER_PATH_BYTES], logs[CLUSTER_PATH_BYTES], member[4];
-    const char *own[] = {"nighd", "--memory",
-                         "64M",   "--region-memory",
-                         "256M",  "--space-memory",
-                         "256M",  "--socket",
-                         socket,  "--join",
-                         list,    "--member",
-                         member,  "--cluster-key",
-                         key,     "--state",
-                         state,   "--log-dir",
-                         logs,    "--ready-fd",
-                         "3",     NULL};
+    /* One lane, as each has its share of the memory, and no object is larger than a share: by
+     * itself nighd takes one for two processors. */
+    const char *own[] = {
+        "nighd", "--memory", "64M",  "--lanes",   "1",  "--region-memory", "256M", "--space-memory",
+        "256M",  "--socket", socket, "--join",    list, "--member",        member, "--cluster-key",
+        key,     "--state",  state,  "--log-dir", logs, "--ready-fd",      "3",    NULL};
     size_t count = 0, more = 0;
     const char **all;
 
@@ -327,7 +337,7 @@ static bool place_descriptors(int log_fd, int ready_fd, int lock_fd)
 static _Noreturn void be_node(const struct cluster *cluster, uint32_t rank, const char *program,
                               char **words, const int fds[3])
 {
-    static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGXFSZ};
+    static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ};
     sigset_t none;
 
     for (size_t i = 0; i < ARRAY_LENGTH(handled); i++) {

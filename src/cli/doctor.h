@@ -9,6 +9,8 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "memory/admission.h"
@@ -60,7 +62,7 @@ void doctor_look_at_members(const struct doctor *doctor, const nigh_node_info *n
 /* What is to be done where a handshake was refused for this reason. */
 const char *doctor_refusal_remedy(nigh_status refused);
 
-/* ---- what a node is told, and whether it could do it: doctor_setup.c ---- */
+/* ---- what a node is told: doctor_told.c ---- */
 
 #define SETUP_PATH_BYTES  512
 #define SETUP_LIST_BYTES  4096
@@ -92,6 +94,18 @@ bool setup_read_file(const char *root, const char *path, struct setup *setup);
 /* From the command line of a process, and from the file that it names. False: it is none of nighd.
  */
 bool setup_read_process(const char *root, pid_t pid, struct setup *setup);
+
+/* Opens what a path of the node's names. Of a node that sees other files it is one of those,
+ * wherever links on the way lead: they are followed from the node's root. -1: errno. */
+int setup_open(const char *root, const struct setup *setup, const char *path, int flags);
+/* The same, to be read; NULL: it cannot be. */
+FILE *setup_open_file(const char *root, const struct setup *setup, const char *path);
+/* ... looked at alone. */
+bool setup_stat(const char *root, const struct setup *setup, const char *path, struct stat *st);
+/* Whether it says nothing of the file that it cannot be opened. */
+bool setup_is_hidden(int error);
+
+/* ---- whether it could do it: doctor_setup.c ---- */
 
 void doctor_look_at_setup(const struct doctor *doctor, const struct setup *setup);
 

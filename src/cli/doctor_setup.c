@@ -1,283 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * See doctor.h: whether what nighd is told can be done here: its directories, the files with its
- * secrets (which are looked at, and never opened), its ports. What options mean is nighd's: this
- * knows those that name something of the machine's.
+ * secrets (which are looked at, and never opened), its ports.
  */
-#include <ctype.h>
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
-#include "base/check.h"
 #include "base/fd.h"
 #include "cli/doctor.h"
 
 enum {
     PATH_BYTES = 1200,
     LINE_BYTES = 512,
-    WORDS_BYTES = 32768, /* of a command line */
     KEY_LEAST_BYTES = 32
 };
 
 #define UNHIDE "run nigh doctor as root, as the node's user, or in its container"
-
-/* ---- what it is told ------------------------------------------------------ */
-
-/* Options with a place in struct setup. */
-static const struct {
-    const char *name;
-    size_t offset, room;
-    bool is_path;
-} places[] = {
-#define PLACE(name, field, is_path)                                                       \
-    {                                                                                     \
-        name, offsetof(struct setup, field), sizeof((struct setup *)NULL)->field, is_path \
-    }
-    PLACE("state", state, true),
-    PLACE("log-dir", log_dir, true),
-    PLACE("spill", spill, true),
-    PLACE("cluster-key", cluster_key, true),
-    PLACE("directory-password", directory_password, true),
-    PLACE("member", member, false),
-    PLACE("listen", listen, false),
-    PLACE("http", http, false),
-    PLACE("join", join, false),
-#undef PLACE
-};
-
-/* `folder`: where a path begins that does not begin at the root; "": here. */
-static void take(struct setup *setup, const char *name, size_t name_bytes, const char *value,
-                 const char *folder)
-{
-    if (setup->text_count < SETUP_TEXTS) {
-        struct setup_text *text = &setup->texts[setup->text_count++];
-
-        (void)snprintf(text->name, sizeof text->name, "%.*s", (int)name_bytes, name);
-        (void)snprintf(text->value, sizeof text->value, "%s", value);
-    }
-    for (size_t i = 0; i < ARRAY_LENGTH(places); i++) {
-        if (strncmp(places[i].name, name, name_bytes) == 0 && places[i].name[name_bytes] == '\0') {
-            bool begins = places[i].is_path && value[0] != '/' && folder[0] != '\0';
-
-            (void)snprintf((char *)setup + places[i].offset, places[i].room, "%s%s%s",
-                           begins ? folder : "", begins ? "/" : "", value);
-        }
-    }
-}
-
-/* What stands between blanks, in place. */
-static char *trim(char *text)
-{
-    size_t length;
-
-    while (isspace((unsigned char)*text)) {
-        text++;
-    }
-    length = strlen(text);
-    while (length > 0 && isspace((unsigned char)text[length - 1])) {
-        text[--length] = '\0';
-    }
-    return text;
-}
-
-/* Whether a process has another of what this one has, which its ns folder tells; where that may not
- * be looked at, it is not known, and taken for the same. */
-static bool has_another(const char *root, pid_t pid, const char *what)
-{
-    char path[PATH_BYTES];
-    struct stat mine, its;
-
-    (void)snprintf(path, sizeof path, "%s/proc/%d/ns/%s", root, pid, what);
-    if (stat(path, &its) != 0) {
-        return false;
-    }
-    (void)snprintf(path, sizeof path, "%s/proc/self/ns/%s", root, what);
-    return stat(path, &mine) == 0 && (mine.st_ino != its.st_ino || mine.st_dev != its.st_dev);
-}
-
-/* Where a path that begins in the node's folder lies, as the node sees it; false: not known. */
-static bool find_from_folder(const char *root, const struct setup *setup, const char *path,
-                             char full[PATH_BYTES])
-{
-    char folder[48], link[PATH_BYTES];
-    size_t length = (size_t)snprintf(folder, sizeof folder, "/proc/%d/cwd", setup->process);
-    ssize_t bytes;
-
-    if (strncmp(path, folder, length) != 0) {
-        (void)snprintf(full, PATH_BYTES, "%s", path);
-        return true;
-    }
-    (void)snprintf(link, sizeof link, "%s%s", root, folder);
-    bytes = readlink(link, full, PATH_BYTES - 1);
-    full[bytes > 0 ? bytes : 0] = '\0';
-    return full[0] == '/' &&
-           bytes_copy_text(full + bytes, PATH_BYTES - (size_t)bytes, path + length) == NIGH_OK;
-}
-
-/* Opens what a path of the node's names. Of a node that sees other files it is one of those,
- * wherever links on the way lead: they are followed from the node's root. -1: errno. */
-static int open_place(const char *root, const struct setup *setup, const char *path, int flags)
-{
-    struct open_how how = {.flags = (uint64_t)flags | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
-    char full[PATH_BYTES], place[PATH_BYTES];
-    int top, fd;
-
-    if (!setup->is_elsewhere) {
-        (void)snprintf(full, sizeof full, "%s%s", root, path);
-        return open(full, flags | O_CLOEXEC);
-    }
-    if (!find_from_folder(root, setup, path, place)) {
-        errno = EACCES;
-        return -1;
-    }
-    (void)snprintf(full, sizeof full, "%s/proc/%d/root", root, setup->process);
-    top = open(full, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    fd = top < 0 ? -1 : (int)syscall(SYS_openat2, top, place, &how, sizeof how);
-    fd_close(&top);
-    return fd;
-}
-
-/* The same, to be read; NULL: it cannot be. */
-static FILE *read_place(const char *root, const struct setup *setup, const char *path)
-{
-    int fd = open_place(root, setup, path, O_RDONLY | O_NONBLOCK);
-    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
-
-    if (file == NULL) {
-        fd_close(&fd);
-    }
-    return file;
-}
-
-/* ... looked at alone. */
-static bool stat_place(const char *root, const struct setup *setup, const char *path,
-                       struct stat *st)
-{
-    int fd = open_place(root, setup, path, O_PATH);
-    bool found = fd >= 0 && fstat(fd, st) == 0;
-
-    fd_close(&fd);
-    return found;
-}
-
-/* Whether it says nothing of the file that it cannot be opened: it is others', or this kernel has
- * no openat2, or a filter of system calls. */
-static bool is_hidden(int error)
-{
-    return error == EACCES || error == EPERM || error == ENOSYS;
-}
-
-/* Lines of an ini file; what stands behind " ;" is a comment, as nighd has it. */
-static bool read_lines(const char *root, const char *path, const char *folder, struct setup *setup)
-{
-    char line[LINE_BYTES];
-    bool of_node = false;
-    FILE *file = read_place(root, setup, path);
-
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        char *key = trim(line), *value = strpbrk(key, "=:");
-
-        if (key[0] == '[') {
-            of_node = strncmp(key, "[node]", strlen("[node]")) == 0;
-        } else if (of_node && value != NULL && key[0] != '#' && key[0] != ';') {
-            char *comment = strstr(value, " ;");
-
-            *value++ = '\0';
-            if (comment != NULL) {
-                *comment = '\0';
-            }
-            key = trim(key);
-            take(setup, key, strlen(key), trim(value), folder);
-        }
-    }
-    if (file == NULL) {
-        return false;
-    }
-    fclose(file);
-    return true;
-}
-
-bool setup_read_file(const char *root, const char *path, struct setup *setup)
-{
-    *setup = (struct setup){.source = ""};
-    (void)snprintf(setup->source, sizeof setup->source, "%s", path);
-    return read_lines(root, path, "", setup);
-}
-
-/* The words of a process, one behind the other. */
-static size_t read_words(const char *root, pid_t pid, char words[WORDS_BYTES])
-{
-    char path[PATH_BYTES];
-    size_t bytes = 0;
-    FILE *file;
-
-    (void)snprintf(path, sizeof path, "%s/proc/%d/cmdline", root, pid);
-    file = fopen(path, "re");
-    if (file != NULL) {
-        bytes = fread(words, 1, WORDS_BYTES - 2, file);
-        fclose(file);
-    }
-    words[bytes] = words[bytes + 1] = '\0';
-    return bytes;
-}
-
-/* The value of "--name=value" or "--name value", or NULL, as for a flag that has none; *name_bytes:
- * of its name. */
-static const char *value_of(const char *word, const char *end, size_t *name_bytes)
-{
-    const char *next = word + strlen(word) + 1;
-
-    if (strncmp(word, "--", 2) != 0) {
-        return NULL;
-    }
-    *name_bytes = strcspn(word + 2, "=");
-    if (word[2 + *name_bytes] == '=') {
-        return word + 2 + *name_bytes + 1;
-    }
-    return next < end && strncmp(next, "--", 2) != 0 ? next : NULL;
-}
-
-bool setup_read_process(const char *root, pid_t pid, struct setup *setup)
-{
-    static char words[WORDS_BYTES];
-    size_t bytes = read_words(root, pid, words), name_bytes;
-    const char *end = words + bytes, *name = strrchr(words, '/'), *value;
-    char folder[48], config[PATH_BYTES];
-
-    *setup = (struct setup){.is_live = true,
-                            .process = pid,
-                            .is_elsewhere = has_another(root, pid, "mnt"),
-                            .has_own_net = has_another(root, pid, "net")};
-    (void)snprintf(setup->source, sizeof setup->source, "process %d", pid);
-    (void)snprintf(folder, sizeof folder, "/proc/%d/cwd", pid);
-    if (strcmp(name == NULL ? words : name + 1, "nighd") != 0) {
-        return false; /* a program with a node in it says nothing on its command line */
-    }
-    for (const char *word = words; word < end; word += strlen(word) + 1) {
-        value = value_of(word, end, &name_bytes);
-        if (value != NULL && strncmp(word + 2, "config", name_bytes) == 0 && name_bytes == 6) {
-            (void)snprintf(config, sizeof config, "%s%s%s", value[0] == '/' ? "" : folder,
-                           value[0] == '/' ? "" : "/", value);
-            (void)read_lines(root, config, folder, setup);
-        }
-    }
-    for (const char *word = words; word < end; word += strlen(word) + 1) {
-        value = value_of(word, end, &name_bytes);
-        if (value != NULL) {
-            take(setup, word + 2, name_bytes, value, folder); /* flags win */
-        }
-    }
-    return true;
-}
 
 /* ---- directories ---------------------------------------------------------- */
 
@@ -286,7 +30,7 @@ bool setup_read_process(const char *root, pid_t pid, struct setup *setup)
 static bool find_real(const char *root, const struct setup *setup, const char *path,
                       char real[PATH_BYTES])
 {
-    int fd = root[0] == '\0' ? open_place(root, setup, path, O_PATH) : -1;
+    int fd = root[0] == '\0' ? setup_open(root, setup, path, O_PATH) : -1;
     ssize_t bytes = -1;
     char link[48];
 
@@ -372,17 +116,17 @@ static bool find_folder(const struct doctor *doctor, const struct setup *setup, 
                         struct stat *st)
 {
     *looked = path;
-    if (stat_place(doctor->root, setup, path, st)) {
+    if (setup_stat(doctor->root, setup, path, st)) {
         return true;
     }
     if (errno == ENOENT) { /* nighd makes the last folder of the path */
         find_parent(path, parent);
         *looked = parent;
-        if (stat_place(doctor->root, setup, parent, st)) {
+        if (setup_stat(doctor->root, setup, parent, st)) {
             return true;
         }
     }
-    if (is_hidden(errno)) {
+    if (setup_is_hidden(errno)) {
         doctor_find(doctor, DOCTOR_NOTE, subject, UNHIDE, "%s (%s) is not for this user to look at",
                     *looked, setup->source);
     } else {
@@ -441,8 +185,8 @@ static void look_at_secret(const struct doctor *doctor, const struct setup *setu
     if (path[0] == '\0' || (strncmp(path, "/run/credentials/", 17) == 0 && !setup->is_live)) {
         return; /* those are there while the service is */
     }
-    if (!stat_place(doctor->root, setup, path, &st)) {
-        bool hidden = is_hidden(errno);
+    if (!setup_stat(doctor->root, setup, path, &st)) {
+        bool hidden = setup_is_hidden(errno);
 
         doctor_find(doctor, hidden ? DOCTOR_NOTE : DOCTOR_BAD, subject,
                     hidden ? UNHIDE : "copy it to this machine (docs/operations.md, A cluster)",
@@ -471,8 +215,76 @@ static void look_at_secret(const struct doctor *doctor, const struct setup *setu
 
 /* ---- ports ---------------------------------------------------------------- */
 
-/* Whether somebody listens on a port here, on whatever address. */
-static bool is_taken(const struct doctor *doctor, const char *table, unsigned port)
+/* Where somebody listens, or is to: of IPv4 as IPv6 has it, words as the kernel prints them. */
+struct listened {
+    uint32_t words[4];
+    unsigned port;
+    bool is_known; /* else it is a name, of whatever address */
+};
+
+static bool is_v4(const struct listened *at)
+{
+    return at->words[0] == 0 && at->words[1] == 0 && at->words[2] == htonl(0xffff);
+}
+
+/* All of IPv6 (which has IPv4 with it, but for who asks for less), or of IPv4. */
+static bool is_any(const struct listened *at)
+{
+    return at->words[3] == 0 &&
+           (is_v4(at) || (at->words[0] == 0 && at->words[1] == 0 && at->words[2] == 0));
+}
+
+/* "7707" (of the loopback), "10.0.0.1:7470", "[::1]:7470", "*:7470", "node1:7470". */
+static bool parse_listened(const char *text, struct listened *at)
+{
+    const char *colon = strrchr(text, ':');
+    unsigned long port = strtoul(colon == NULL ? text : colon + 1, NULL, 10);
+    char host[128];
+
+    *at = (struct listened){.words = {0, 0, htonl(0xffff), 0}, .is_known = true};
+    (void)snprintf(host, sizeof host, "%.*s", colon == NULL ? 0 : (int)(colon - text), text);
+    if (colon == NULL) {
+        at->words[3] = htonl(INADDR_LOOPBACK);
+    } else if (host[0] == '[') {
+        host[strcspn(host, "%]")] = '\0';
+        at->is_known = inet_pton(AF_INET6, host + 1, at->words) == 1;
+    } else if (host[0] != '\0' && strcmp(host, "*") != 0) {
+        at->is_known = inet_pton(AF_INET, host, &at->words[3]) == 1;
+    }
+    at->port = (unsigned)port;
+    return port > 0 && port <= UINT16_MAX;
+}
+
+/* "0: 0100007F:1D2E 00000000:0000 0A ...": the address, the port, the other end, LISTEN. */
+static bool read_listened(const char *line, struct listened *at)
+{
+    char text[33];
+    unsigned state;
+
+    *at = (struct listened){.words = {0, 0, htonl(0xffff), 0}, .is_known = true};
+    if (sscanf(line, " %*u: %32[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x", text, &at->port, &state) !=
+            3 ||
+        state != 0x0a) {
+        return false;
+    }
+    return strlen(text) == 8 ? sscanf(text, "%8x", &at->words[3]) == 1
+                             : sscanf(text, "%8x%8x%8x%8x", &at->words[0], &at->words[1],
+                                      &at->words[2], &at->words[3]) == 4;
+}
+
+/* Whether one has what the other is to have. */
+static bool is_same_place(const struct listened *one, const struct listened *other)
+{
+    if (one->port != other->port) {
+        return false;
+    }
+    return !one->is_known || !other->is_known || memcmp(one->words, other->words, 16) == 0 ||
+           (is_any(one) && (is_v4(other) || !is_v4(one))) ||
+           (is_any(other) && (is_v4(one) || !is_v4(other)));
+}
+
+/* Whether somebody listens there. */
+static bool is_taken(const struct doctor *doctor, const char *table, const struct listened *wanted)
 {
     char path[PATH_BYTES], line[LINE_BYTES];
     bool found = false;
@@ -481,11 +293,9 @@ static bool is_taken(const struct doctor *doctor, const char *table, unsigned po
     (void)snprintf(path, sizeof path, "%s/proc/net/%s", doctor->root, table);
     file = fopen(path, "re");
     while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
-        unsigned local, state;
+        struct listened at;
 
-        /* "0: 0100007F:1D2E 00000000:0000 0A ...": the address, the port, the other end, LISTEN. */
-        found = sscanf(line, " %*u: %*[0-9A-Fa-f]:%x %*[0-9A-Fa-f]:%*x %x", &local, &state) == 2 &&
-                local == port && state == 0x0a;
+        found = read_listened(line, &at) && is_same_place(&at, wanted);
     }
     if (file != NULL) {
         fclose(file);
@@ -528,29 +338,26 @@ static bool is_given_out(const struct doctor *doctor, unsigned port)
 }
 
 static void look_at_port(const struct doctor *doctor, const struct setup *setup,
-                         const char *subject, const char *address)
+                         const char *subject, const char *address, const char *remedy)
 {
-    const char *colon = strrchr(address, ':');
-    unsigned long port = strtoul(colon == NULL ? address : colon + 1, NULL, 10);
+    struct listened wanted;
 
-    if (port == 0 || port > UINT16_MAX) {
+    if (!parse_listened(address, &wanted)) {
         return;
     }
     if (!setup->is_live &&
-        (is_taken(doctor, "tcp", (unsigned)port) || is_taken(doctor, "tcp6", (unsigned)port))) {
-        doctor_find(doctor, DOCTOR_BAD, subject,
-                    "ss -ltnp shows who: stop that program, or give the node another port, in the "
-                    "lists of all nodes",
-                    "port %lu (%s) is taken by another program", port, setup->source);
-    } else if (is_given_out(doctor, (unsigned)port)) {
+        (is_taken(doctor, "tcp", &wanted) || is_taken(doctor, "tcp6", &wanted))) {
+        doctor_find(doctor, DOCTOR_BAD, subject, remedy, "port %u (%s) is taken by another program",
+                    wanted.port, setup->source);
+    } else if (is_given_out(doctor, wanted.port)) {
         doctor_find(doctor, DOCTOR_NOTE, subject,
                     "sysctl net.ipv4.ip_local_reserved_ports=PORT, or a port outside of "
                     "net.ipv4.ip_local_port_range",
-                    "port %lu (%s) is one that the system gives to connections of other programs: "
+                    "port %u (%s) is one that the system gives to connections of other programs: "
                     "while one has it the node does not start",
-                    port, setup->source);
+                    wanted.port, setup->source);
     } else {
-        doctor_find(doctor, DOCTOR_GOOD, subject, "", "%lu", port);
+        doctor_find(doctor, DOCTOR_GOOD, subject, "", "%u", wanted.port);
     }
 }
 
@@ -568,7 +375,7 @@ static void find_in_list(const struct doctor *doctor, const struct setup *setup,
         size_t bytes;
 
         (void)snprintf(named, sizeof named, "%.*s", SETUP_PATH_BYTES - 1, setup->join + 1);
-        file = read_place(doctor->root, setup, named);
+        file = setup_open_file(doctor->root, setup, named);
         bytes = file == NULL ? 0 : fread(list, 1, sizeof list - 1, file);
         list[bytes] = '\0';
         if (file != NULL) {
@@ -598,11 +405,15 @@ static void look_at_ports(const struct doctor *doctor, const struct setup *setup
             find_in_list(doctor, setup, rank, address);
         }
         if (strchr(address, ':') != NULL) {
-            look_at_port(doctor, setup, "port", address);
+            look_at_port(doctor, setup, "port", address,
+                         "ss -ltnp shows who: stop that program, or give the node another port, in "
+                         "the lists of all nodes");
         }
     }
     if (setup->http[0] != '\0') {
-        look_at_port(doctor, setup, "http port", setup->http);
+        look_at_port(doctor, setup, "http port", setup->http,
+                     "ss -ltnp shows who: stop that program, or give the page another port "
+                     "(--http)");
     }
 }
 

@@ -121,7 +121,7 @@ const struct cli_verb cli_verbs[] = {
      "shell:\n                       eval \"$(nigh cluster start)\"\n"
      "                       OPTION: of nighd, for each; %r in one is the node's rank, %% is %. "
      "Where these\n                       say nothing else, each has --memory 64M, "
-     "--region-memory 256M and\n                       the same for --space-memory\n"
+     "--lanes 1, --region-memory\n                       256M and the same for --space-memory\n"
      "stop                   ends its nodes, and removes all that start made\n"
      "ls                     shows its nodes; exit code 1: one has died, or does not answer\n"
      "  -d, --dir DIR        where its files are (default: $XDG_RUNTIME_DIR/nigh-cluster,\n"

@@ -18,7 +18,8 @@
 
 enum {
     TOKEN_BYTES = 512,
-    DIGITS_MOST = 20, /* of a number */
+    AUTHORITY_BYTES = 4096, /* where a password is looked for: a text may be all one word */
+    DIGITS_MOST = 20,       /* of a number */
     LETTERS_OF_UNIT = 3,
     TEXT_LEAST = 4 /* of constants: bytes on end that can be printed */
 };
@@ -324,6 +325,7 @@ static size_t authority_of(const char *text, size_t bytes)
 {
     size_t end = 0, at = 0;
 
+    bytes = bytes < AUTHORITY_BYTES ? bytes : AUTHORITY_BYTES;
     while (end < bytes && text[end] != '\0' && !isspace((unsigned char)text[end])) {
         end++;
     }
@@ -430,15 +432,16 @@ static size_t write_word(struct redact *redact, const char *text, size_t length,
 void redact_write(struct redact *redact, const char *text, size_t bytes, FILE *out)
 {
     struct place place = {0};
-    size_t length;
+    size_t length, end = 0; /* of the word: looked for once, however many pieces it has */
 
     for (size_t at = 0; at < bytes; at += length) {
         const char *token = text + at;
 
-        length = 0;
-        while (at + length < bytes && !is_between(token[length])) {
-            length++;
+        end = end < at ? at : end;
+        while (end < bytes && !is_between(text[end])) {
+            end++;
         }
+        length = end - at;
         if (length == 0) {
             if (token[0] != '"' || !is_escaped(text, at)) {
                 pass(&place, token[0]);

@@ -11,13 +11,14 @@
 #include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <netdb.h>
+#include <poll.h>
 #include <pwd.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -25,19 +26,23 @@
 
 #include "base/bytes.h"
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/fd.h"
+#include "base/json.h"
 #include "base/log.h"
 #include "cli/cli.h"
 #include "cli/doctor.h"
-#include "base/json.h"
 #include "cli/redact.h"
 
 enum {
     TEXT_BYTES = 4 << 20, /* of what one part brings */
     LOG_BYTES = 128 << 10,
-    PARTS_MOST = 16,
-    HTTP_S = 5
+    PARTS_MOST = 16
 };
+
+/* All that one part may take, whatever stands still meanwhile. */
+#define VERB_US UINT64_C(30000000)
+#define HTTP_US UINT64_C(5000000)
 
 struct job {
     const char *output, *log, *config;
@@ -97,13 +102,71 @@ static size_t read_file(struct report *report, const char *path, off_t end_bytes
     return bytes;
 }
 
+/* Until something is there to be read, or can be written. False: it is over. */
+static bool await(int fd, short events, uint64_t until_us)
+{
+    struct pollfd look = {.fd = fd, .events = events};
+    uint64_t now_us = clock_now_us(&clock_monotonic);
+
+    return now_us < until_us && poll(&look, 1, (int)((until_us - now_us + 999) / 1000)) > 0;
+}
+
+/* What comes until its end, or until then; *in_time: the end came. */
+static size_t read_until(struct report *report, int fd, uint64_t until_us, bool *in_time)
+{
+    size_t bytes = 0;
+    ssize_t n = 1;
+
+    *in_time = true;
+    while (n > 0 && bytes < TEXT_BYTES) {
+        *in_time = await(fd, POLLIN, until_us);
+        n = *in_time ? read(fd, report->text + bytes, TEXT_BYTES - bytes) : 0;
+        bytes += n > 0 ? (size_t)n : 0;
+    }
+    return bytes;
+}
+
+/* A sentence behind what is there. */
+static size_t add_sentence(struct report *report, size_t bytes, const char *sentence)
+{
+    size_t length = strlen(sentence), room = TEXT_BYTES - bytes;
+
+    length = length < room ? length : room;
+    memcpy(report->text + bytes, sentence, length);
+    return bytes + length;
+}
+
+/* Runs this program; what it prints comes out of *end. */
+static pid_t run_self(const char *const *words, int *end)
+{
+    int ends[2];
+    pid_t pid;
+
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return -1;
+    }
+    pid = fork();
+    if (pid == 0) {
+        (void)dup2(ends[1], STDOUT_FILENO);
+        (void)dup2(ends[1], STDERR_FILENO);
+        execv("/proc/self/exe", (char **)words);
+        _exit(127);
+    }
+    fd_close(&ends[1]);
+    if (pid < 0) {
+        fd_close(&ends[0]);
+    }
+    *end = ends[0];
+    return pid;
+}
+
 /* What this program prints for another verb. */
 static size_t ask_verb(struct report *report, const char *const *words)
 {
     const char *all[12] = {"nigh"};
-    size_t count = 1, bytes = 0;
-    ssize_t n = 1;
-    int ends[2];
+    size_t count = 1, bytes;
+    bool in_time;
+    int end = -1;
     pid_t pid;
 
     for (; *words != NULL; words++) {
@@ -118,24 +181,15 @@ static size_t ask_verb(struct report *report, const char *const *words)
         all[count++] = report->job->config;
     }
     all[count] = NULL;
-    if (pipe2(ends, O_CLOEXEC) != 0) {
-        return 0;
+    pid = run_self(all, &end);
+    if (pid < 0) {
+        return add_sentence(report, 0, "none: this machine has no room for another process\n");
     }
-    pid = fork();
-    if (pid == 0) {
-        (void)dup2(ends[1], STDOUT_FILENO);
-        (void)dup2(ends[1], STDERR_FILENO);
-        execv("/proc/self/exe", (char **)all);
-        _exit(127);
-    }
-    fd_close(&ends[1]);
-    while (n > 0 && bytes < TEXT_BYTES) {
-        n = read(ends[0], report->text + bytes, TEXT_BYTES - bytes);
-        bytes += n > 0 ? (size_t)n : 0;
-    }
-    fd_close(&ends[0]);
+    bytes = read_until(report, end, clock_now_us(&clock_monotonic) + VERB_US, &in_time);
+    fd_close(&end);
+    (void)kill(pid, SIGKILL); /* it has said all, or stands still */
     (void)waitpid(pid, NULL, 0);
-    return bytes;
+    return in_time ? bytes : add_sentence(report, bytes, "\nit did not end in time\n");
 }
 
 /* None of it is a name: of the kernel's release only what numbers it, as who built it may have
@@ -210,17 +264,30 @@ static void add_setup(struct report *report)
 
 /* ---- metrics -------------------------------------------------------------- */
 
+/* The socket, connected; or -1. */
+static int connect_until(const struct addrinfo *to, uint64_t until_us)
+{
+    int fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
+    socklen_t bytes = sizeof error;
+
+    if (fd >= 0 && connect(fd, to->ai_addr, to->ai_addrlen) != 0 &&
+        (errno != EINPROGRESS || !await(fd, POLLOUT, until_us) ||
+         getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0 || error != 0)) {
+        fd_close(&fd);
+    }
+    return fd;
+}
+
 /* Where the node listens for HTTP, as PORT or ADDRESS:PORT says; on all addresses, on the
  * loopback's. A descriptor, or -1. */
-static int connect_http(const char *http)
+static int connect_http(const char *http, uint64_t until_us)
 {
     const char *colon = strrchr(http, ':'), *port = colon == NULL ? http : colon + 1;
-    const struct timeval patience = {.tv_sec = HTTP_S};
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV,
                                    .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
     char host[64];
-    int fd = -1;
+    int fd;
 
     (void)snprintf(host, sizeof host, "%.*s", colon == NULL ? 0 : (int)(colon - http), http);
     if (host[0] == '[') {
@@ -235,14 +302,7 @@ static int connect_http(const char *http)
     if (port[0] == '\0' || getaddrinfo(host, port, &hints, &found) != 0) {
         return -1;
     }
-    fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd >= 0) {
-        (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-        (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-        if (connect(fd, found->ai_addr, found->ai_addrlen) != 0) {
-            fd_close(&fd);
-        }
-    }
+    fd = connect_until(found, until_us);
     freeaddrinfo(found);
     return fd;
 }
@@ -261,30 +321,57 @@ static size_t without_head(char *text, size_t bytes)
 static size_t ask_metrics(struct report *report)
 {
     static const char request[] = "GET /metrics HTTP/1.0\r\n\r\n";
-    int fd = connect_http(report->setup.http);
+    uint64_t until_us = clock_now_us(&clock_monotonic) + HTTP_US;
+    int fd = connect_http(report->setup.http, until_us);
     size_t bytes = 0;
-    ssize_t n = fd < 0 || send(fd, request, sizeof request - 1, MSG_NOSIGNAL) < 0 ? 0 : 1;
+    bool in_time = true;
 
-    while (n > 0 && bytes < TEXT_BYTES) {
-        n = recv(fd, report->text + bytes, TEXT_BYTES - bytes, 0);
-        bytes += n > 0 ? (size_t)n : 0;
+    if (fd >= 0 && send(fd, request, sizeof request - 1, MSG_NOSIGNAL) > 0) {
+        bytes = read_until(report, fd, until_us, &in_time);
+        bytes = without_head(report->text, bytes);
     }
     fd_close(&fd);
-    return without_head(report->text, bytes);
+    return in_time || bytes == 0 ? bytes
+                                 : add_sentence(report, bytes, "\nit did not end in time\n");
 }
 
 static void add_metrics(struct report *report)
 {
-    size_t bytes = ask_metrics(report);
+    size_t bytes = report->setup.has_own_net ? 0 : ask_metrics(report);
 
-    if (bytes == 0) {
-        bytes = (size_t)snprintf(report->text, TEXT_BYTES,
-                                 "none: the node has no --http, or it does not answer there\n");
+    if (report->setup.has_own_net) { /* at this port another program listens here, or nobody */
+        bytes = add_sentence(report, 0,
+                             "none: the node has a network of its own, as a container has: ask for "
+                             "its /metrics there\n");
+    } else if (bytes == 0) {
+        bytes =
+            add_sentence(report, 0, "none: the node has no --http, or it does not answer there\n");
     }
     write_part(report, "metrics", bytes);
 }
 
 /* ---- log ------------------------------------------------------------------ */
+
+/* Whether a process may write to one of its descriptors. Any other one says nothing of what it
+ * may: an O_PATH descriptor names files that only who asks here may read. */
+static bool may_write(pid_t pid, int fd)
+{
+    char path[48], line[128];
+    unsigned flags = O_RDONLY;
+    bool found = false;
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/fdinfo/%d", pid, fd);
+    file = fopen(path, "re");
+    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
+        found = sscanf(line, "flags: %o", &flags) == 1;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return found && (flags & O_PATH) == 0 &&
+           ((flags & O_ACCMODE) == O_WRONLY || (flags & O_ACCMODE) == O_RDWR);
+}
 
 /* The file that the node writes to; false: it writes to none, or it is one of several things in a
  * program, which may write whatever it has there. */
@@ -292,7 +379,7 @@ static bool find_log(const struct report *report, char path[64])
 {
     struct stat st;
 
-    if (!report->is_nighd) {
+    if (!report->is_nighd || !may_write(report->pid, STDERR_FILENO)) {
         return false;
     }
     (void)snprintf(path, 64, "/proc/%d/fd/%d", report->pid, STDERR_FILENO);
@@ -431,15 +518,15 @@ static void say_what_is_in_it(const struct report *report, const char *path)
         printf("  %8llu bytes  %s\n", (unsigned long long)report->parts[i].bytes,
                report->parts[i].name);
     }
-    printf("Not in it: what objects, regions and spaces hold or are called, and keys and "
+    printf("Not in it: what objects and regions hold or are called, what spaces hold, and keys and "
            "passwords (%llu found in texts and removed).\n",
            (unsigned long long)redact->secrets);
     if (redact->keeps_names) {
-        printf(
-            "With --names it has the names of hosts, users, pools, spaces, files and addresses.\n");
+        printf("With --names it has the names of hosts, nodes, users, pools, spaces, files and "
+               "addresses.\n");
     } else {
-        printf("%llu words that nigh does not say itself (hosts, users, pools, files, addresses) "
-               "became ~ and eight digits.\n",
+        printf("%llu words that nigh does not say itself (hosts, nodes, users, pools, spaces, "
+               "files, addresses) became ~ and eight digits.\n",
                (unsigned long long)redact->hashed);
     }
     printf("Look through it before you send it.\n");
@@ -490,7 +577,10 @@ static void find_node(struct report *report)
         report->setup = (struct setup){.source = ""};
     }
     if (report->job->config != NULL) {
+        bool has_own_net = report->setup.has_own_net;
+
         (void)setup_read_file("", report->job->config, &report->setup);
+        report->setup.has_own_net = has_own_net;
     }
     report->setup.uid = uid;
     report->setup.knows_uid = report->pid > 0;
@@ -504,11 +594,13 @@ static int make(struct report *report, const char *path)
 
     report->out = to_stdout ? tmpfile() : fd < 0 ? NULL : fdopen(fd, "w");
     if (report->out == NULL) {
+        int why = errno;
+
         cli_error(report->cli, "%s: %s", path,
-                  errno == EEXIST ? "it is there already: name another with --output"
-                                  : strerror(errno));
+                  why == EEXIST ? "it is there already: name another with --output"
+                                : strerror(why));
         fd_close(&fd);
-        return errno == EEXIST ? CLI_EXISTS : CLI_FAILED;
+        return why == EEXIST ? CLI_EXISTS : CLI_FAILED;
     }
     find_node(report);
     learn(report);

@@ -28,6 +28,7 @@
 
 #define ACCEPT_PAUSE_US UINT64_C(100000)
 #define ASK_TIMEOUT_US  UINT64_C(2000000) /* to attach to the node */
+#define PICTURE_US      UINT64_C(100000)  /* one is not made more often, whoever asks */
 
 struct connection {
     int fd; /* -1: not in use */
@@ -48,6 +49,11 @@ struct http {
     uint64_t accept_us;  /* not before this: there was no descriptor for who connects */
     struct connection connections[HTTP_CONNECTIONS];
     struct picture picture;
+    enum {
+        PICTURE_NONE,
+        PICTURE_NUMBERS,
+        PICTURE_ALL
+    } has; /* what is in it */
 };
 
 #define TYPE_TEXT    "text/plain; charset=utf-8"
@@ -109,15 +115,34 @@ static struct asker find_asker(int fd)
     return asker;
 }
 
+/* Asks the node, unless that was just done: then the same is printed again, as who asks now may see
+ * it. */
+static nigh_status make_picture(struct http *http, bool has_all)
+{
+    struct picture *picture = &http->picture;
+    nigh_status status;
+
+    if (http->has >= (has_all ? PICTURE_ALL : PICTURE_NUMBERS) &&
+        clock_now_us(&clock_monotonic) - picture->asked_us < PICTURE_US)
+        return NIGH_OK;
+    http->has = PICTURE_NONE;
+    status = attach(http);
+    if (status == NIGH_OK)
+        status = has_all ? picture_ask_all(picture, http->client)
+                         : picture_ask_numbers(picture, http->client);
+    if (status != NIGH_OK)
+        detach(http);
+    else
+        http->has = has_all ? PICTURE_ALL : PICTURE_NUMBERS;
+    return status;
+}
+
 static int print_metrics(struct http *http, const struct asker *asker, FILE *file)
 {
     const struct picture *picture = &http->picture;
-    nigh_status status = attach(http);
+    nigh_status status = make_picture(http, false);
 
-    if (status == NIGH_OK)
-        status = picture_ask_numbers(&http->picture, http->client);
     if (status != NIGH_OK) {
-        detach(http);
         fprintf(file, "the node does not answer: %s\n", nigh_status_string(status));
         return 503;
     }
@@ -132,12 +157,9 @@ static int print_metrics(struct http *http, const struct asker *asker, FILE *fil
 
 static int print_page(struct http *http, const struct asker *asker, FILE *file)
 {
-    nigh_status status = attach(http);
+    nigh_status status = make_picture(http, true);
 
-    if (status == NIGH_OK)
-        status = picture_ask_all(&http->picture, http->client);
     if (status != NIGH_OK) {
-        detach(http);
         page_print_failure(file, status);
         return 503;
     }
@@ -335,10 +357,10 @@ static void *http_main(void *argument)
         for (nfds_t n = 2; n < waits.count; n++) {
             struct connection *connection = waits.whose[n];
 
-            if (waits.polls[n].revents != 0)
-                serve(http, connection);
-            if (connection->fd >= 0 && clock_now_us(&clock_monotonic) >= connection->deadline_us)
+            if (clock_now_us(&clock_monotonic) >= connection->deadline_us)
                 end(connection);
+            else if (waits.polls[n].revents != 0)
+                serve(http, connection);
         }
         if (waits.polls[1].revents != 0)
             accept_one(http);
@@ -355,16 +377,31 @@ static int listen_at(const struct address *address)
     if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one)) != 0 ||
                     bind(fd, (const struct sockaddr *)&address->storage, address->bytes) != 0 ||
                     listen(fd, HTTP_CONNECTIONS) != 0)) {
+        int why = errno;
+
         close(fd);
+        errno = why;
         return -1;
     }
     return fd;
+}
+
+static nigh_status status_of(int error)
+{
+    switch (error) {
+    case EADDRINUSE: return NIGH_BUSY;
+    case EACCES:
+    case EPERM: return NIGH_DENIED;
+    case EADDRNOTAVAIL: return NIGH_INVALID;
+    default: return NIGH_NO_RESOURCES;
+    }
 }
 
 nigh_status http_listen(const char *text, struct http **out, char *why, size_t why_bytes)
 {
     struct http *http = calloc(1, sizeof(*http));
     struct address address;
+    nigh_status status;
 
     if (http == NULL) {
         (void)snprintf(why, why_bytes, "no memory to answer over HTTP");
@@ -379,11 +416,13 @@ nigh_status http_listen(const char *text, struct http **out, char *why, size_t w
         return NIGH_INVALID;
     }
     http->listen_fd = listen_at(&address);
-    http->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (http->listen_fd < 0 || http->stop_fd < 0) {
+    if (http->listen_fd >= 0)
+        http->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (http->stop_fd < 0) {
+        status = status_of(errno);
         (void)snprintf(why, why_bytes, "http: cannot listen at %s: %s", text, strerror(errno));
         http_stop(http);
-        return NIGH_BUSY;
+        return status;
     }
     *out = http;
     return NIGH_OK;

@@ -19,8 +19,10 @@
 
 struct http;
 
-/* Listens at address:port, of the loopback. NIGH_INVALID: it is not; NIGH_BUSY: the port is taken;
- * NIGH_NO_RESOURCES. `why`: a sentence. */
+/* Listens at address:port, of the loopback. NIGH_INVALID: it is not, or not this machine's;
+ * NIGH_BUSY: the port is taken; NIGH_DENIED: not for this user; NIGH_NO_RESOURCES. `why`: a
+ * sentence.
+ */
 nigh_status http_listen(const char *address, struct http **http, char *why, size_t why_bytes);
 
 /* Begins to answer for the node at a socket. NIGH_NO_RESOURCES. */

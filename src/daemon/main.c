@@ -304,9 +304,12 @@ static enum daemon_exit daemon_run(const struct daemon_options *options,
         http_stop(http);
         return daemon_fail(status, why);
     }
-    if (http != NULL && http_start(http, settings->socket_path) != NIGH_OK)
+    if (http != NULL && http_start(http, settings->socket_path) != NIGH_OK) {
         LOG_WARN("nothing is answered over HTTP: there is no thread for it", "address=%s",
                  options->http);
+        http_stop(http); /* who connects is refused, and does not wait */
+        http = NULL;
+    }
     keeper_say_ready(&keeper);
     daemon_say_ready(options->ready_fd);
     daemon_wait_for_stop(&set);

@@ -116,7 +116,8 @@ void metrics_print_stats(FILE *file, const nigh_node_stats *stats)
 }
 
 /* What names say is anybody's, and one byte that is no UTF-8 has Prometheus refuse all of an
- * answer: such a byte is told as \\xff. */
+ * answer: such a byte is told as \\xff, and a backslash as two, so that other names are other
+ * labels. Both are quoted once more, as Prometheus has it. */
 static void print_label(FILE *file, const char *text)
 {
     while (*text != '\0') {
@@ -126,8 +127,10 @@ static void print_label(FILE *file, const char *text)
             fprintf(file, "\\\\x%02x", (unsigned char)*text);
         else if (*text == '\n')
             fputs("\\n", file);
-        else if (*text == '"' || *text == '\\')
-            fprintf(file, "\\%c", *text);
+        else if (*text == '\\')
+            fputs("\\\\\\\\", file);
+        else if (*text == '"')
+            fputs("\\\"", file);
         else
             fwrite(text, 1, length, file);
         text += length == 0 ? 1 : length;

@@ -118,15 +118,28 @@ static bool put_entry(struct session_region_page *to, const struct session_regio
     return true;
 }
 
-static bool put_listed(struct session_region_page *to, const struct region_listed *listed,
-                       uint32_t home)
+/* What a user may do with one, by what its home says of it (region_descriptor_rights). */
+static uint32_t rights_of(const struct region_list *list, const struct region_listed *listed)
+{
+    uint32_t rights = list->gid == listed->gid ? listed->group_rights : listed->other_rights;
+
+    if (list->uid == REGION_ROOT || list->uid == listed->uid)
+        return REGION_ALL;
+    for (uint32_t n = 0; n < listed->grant_count; n++) {
+        rights |= listed->grants[n].uid == list->uid ? listed->grants[n].rights : 0;
+    }
+    return rights;
+}
+
+static bool put_listed(const struct region_list *list, struct session_region_page *to,
+                       const struct region_listed *listed, uint32_t home)
 {
     struct session_region_entry entry = {.home = home,
                                          .size_bytes = listed->geometry.size_bytes,
                                          .chunk_bytes = listed->geometry.chunk_bytes,
                                          .uid = listed->uid,
                                          .gid = listed->gid,
-                                         .rights = (uint8_t)listed->rights,
+                                         .rights = (uint8_t)rights_of(list, listed),
                                          .group_rights = (uint8_t)listed->group_rights,
                                          .other_rights = (uint8_t)listed->other_rights,
                                          .name_bytes = (uint8_t)listed->name_bytes,
@@ -164,9 +177,10 @@ static bool put_listed(struct session_region_page *to, const struct region_liste
 }
 
 /* Both in order; a name that both have is told as it was first. True: all have room. */
-static nigh_status merge(const struct session_region_page *page, struct region_list_reader *from,
+static nigh_status merge(const struct region_list *list, struct region_list_reader *from,
                          uint32_t home, struct session_region_page *to, bool *is_cut)
 {
+    const struct session_region_page *page = &list->page;
     struct region_listed listed;
     nigh_status status = region_list_next(from, &listed);
     uint32_t at = 0;
@@ -180,7 +194,7 @@ static nigh_status merge(const struct session_region_page *page, struct region_l
                                         listed.name_bytes);
         if (status != NIGH_OK && status != NIGH_NOT_FOUND)
             return status;
-        *is_cut = !(order <= 0 ? put_entry(to, entry) : put_listed(to, &listed, home));
+        *is_cut = !(order <= 0 ? put_entry(to, entry) : put_listed(list, to, &listed, home));
         at += order <= 0 ? entry->bytes : 0;
         if (order >= 0)
             status = region_list_next(from, &listed);
@@ -211,7 +225,7 @@ static nigh_status take(struct region_list *list, struct region_list_side *side,
         region_list_open(&from, bytes, count, side->ask.after, side->ask.after_bytes);
 
     if (status == NIGH_OK)
-        status = merge(&list->page, &from, rank, &to, &is_cut);
+        status = merge(list, &from, rank, &to, &is_cut);
     if (status != NIGH_OK)
         return status;
     list->is_cut = list->is_cut || is_cut;
@@ -428,6 +442,8 @@ nigh_status lane_region_list_begin(struct lane_regions *at, uint32_t slot, uint3
     list->cookie = cookie;
     list->place = place;
     list->ask = *ask;
+    list->uid = lane->sessions[slot].seat->uid;
+    list->gid = lane->sessions[slot].seat->gid;
     list->ranks = ranks;
     list->deadline_us = min_u64(deadline_us, lane->now_us + LIMIT_REGION_LIST_US);
     list_push_back(&at->lists, &list->link);

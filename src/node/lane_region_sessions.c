@@ -449,11 +449,13 @@ static void answer_io(const struct asked_for *want, const uint8_t *bytes)
     lane_region_io_begin(want->at, io, want->deadline_us);
 }
 
-/* A page of what there is: of no handle. */
+/* A page of what there is: of no handle. The node's own user is told of all, as root is, since he
+ * tells others what each may know (docs/page.md); what he may do with one is another question. */
 static void answer_list(const struct asked_for *want, const uint8_t *bytes)
 {
     const struct lane_seat *seat = want->lane->sessions[want->slot].seat;
-    struct region_list_ask ask = {.uid = seat->uid, .gid = seat->gid};
+    struct region_list_ask ask = {
+        .uid = seat->uid == want->lane->config.own_uid ? REGION_ROOT : seat->uid, .gid = seat->gid};
     uint64_t count = want->sqe->data_size;
     nigh_status status = NIGH_INVALID;
 

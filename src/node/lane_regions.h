@@ -365,6 +365,7 @@ struct region_list {
     uint32_t calls; /* under way */
     bool is_told;
     struct region_list_ask ask;
+    uint32_t uid, gid;               /* of the session, who may be told more than it may do */
     bool is_cut;                     /* the page was full, and nothing behind its last one counts */
     struct session_region_page page; /* all there is of those that have told, as far as it goes */
     uint32_t last_bytes;             /* the name of the last one in it */

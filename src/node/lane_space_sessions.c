@@ -175,6 +175,15 @@ static uint32_t rights_of(const struct lane_seat *seat, const struct space_info 
     return rights & (seat->may_write ? RIGHTS : SESSION_SPACE_READ);
 }
 
+/* Whether somebody may know that there is one, and what is counted of it. The node's own user may,
+ * who tells others what each may know (docs/page.md); what he may do with it is another question.
+ */
+static bool may_see(const struct lane_spaces *at, const struct lane_seat *seat,
+                    const struct space_info *info)
+{
+    return rights_of(seat, info) != 0 || seat->uid == at->lane->config.own_uid;
+}
+
 /* ---- what is told of one -------------------------------------------------- */
 
 static void fill_stat(const struct lane_spaces *at, uint32_t place, const struct lane_seat *seat,
@@ -553,6 +562,7 @@ static void answer_with(const struct asked_for *want, uint8_t *to, const void *s
 /* STAT and COUNT. */
 static void answer_stat(const struct asked_for *want, uint8_t *bytes)
 {
+    const struct lane_seat *seat = want->lane->sessions[want->slot].seat;
     bool is_count = want->sqe->name_size == SESSION_SPACE_COUNT;
     struct space_info info = {0};
     struct session_space_counts counts;
@@ -568,11 +578,11 @@ static void answer_stat(const struct asked_for *want, uint8_t *bytes)
         complete(want, NIGH_NOT_FOUND);
         return;
     }
-    fill_stat(want->at, place, want->lane->sessions[want->slot].seat, &stat);
-    if (stat.rights == 0) {
+    if (!may_see(want->at, seat, space_registry_info(want->at->registry, place))) {
         complete(want, NIGH_DENIED);
         return;
     }
+    fill_stat(want->at, place, seat, &stat);
     if (is_count)
         lane_space_counts(want->at, place, &counts);
     answer_with(want, bytes, is_count ? (const void *)&counts : &stat,
@@ -598,7 +608,7 @@ static uint32_t next_behind(const struct lane_spaces *at, const struct lane_seat
     for (uint32_t place = 0; place < LIMIT_SPACES; place++) {
         const struct space_info *info = space_registry_info(at->registry, place);
 
-        if (info == NULL || rights_of(seat, info) == 0 ||
+        if (info == NULL || !may_see(at, seat, info) ||
             compare(info->name, info->name_bytes, name, name_bytes) <= 0)
             continue;
         if (best == NULL ||

@@ -62,7 +62,7 @@ void show_note_pulled(struct exchange *exchange, const struct pull *pull)
     at->way = way_of(pull->way);
     at->bytes = at->done_bytes = pull->content;
     if (pull->asked_us != 0) {
-        at->took_us = max_u64(exchange->now_us - pull->asked_us, 1);
+        at->took_us = exchange->now_us > pull->asked_us ? exchange->now_us - pull->asked_us : 1;
     }
     copy_name(exchange, pull, at->name);
 }

@@ -175,7 +175,7 @@ static void end_pending(struct calls *calls, struct pending *pending, const stru
     end.taken = pending->taken;
     if (end.answered && pending->call.collect == NULL) {
         calls_note_time(end.rank == calls->config.rank ? &calls->counts.here : &calls->counts.there,
-                        now_us - pending->begun_us);
+                        now_us > pending->begun_us ? now_us - pending->begun_us : 0);
     }
     give_pending(calls, pending);
     if (loan != NULL) {

@@ -176,7 +176,8 @@ bool calls_reply(struct calls *calls, uint64_t id, nigh_status status, const uin
     if (request == NULL) {
         return false;
     }
-    calls_note_time(&calls->counts.served, now_us - request->came_us);
+    calls_note_time(&calls->counts.served,
+                    now_us > request->came_us ? now_us - request->came_us : 0);
     answer(calls, request, CALLS_ANSWERED,
            &(struct calls_end){.status = status, .bytes = bytes, .count = count, .answered = true},
            now_us);

@@ -77,6 +77,17 @@ class Place:
                 pass
         return found
 
+    def words(self, rank):
+        """What a node was told."""
+        with open(f"/proc/{self.pid(rank)}/cmdline", encoding="utf-8") as file:
+            return file.read().split("\0")
+
+    def says_ready_early(self, rank):
+        """A program that says of one node at once that it serves, and is nighd when a file is there; that file."""
+        flag = os.path.join(self.folder, "go")
+        return flag, self.nighd(f'if [[ "$*" == *"--member {rank} "* ]]; then echo >&3; while [ ! -e {flag} ]; do sleep 0.05; done; fi',
+                                f'exec {NIGHD} "$@"')
+
     def nighd(self, *lines):
         """A program of the user's in nighd's place."""
         path = os.path.join(self.folder, "nighd")
@@ -137,15 +148,19 @@ def test_three_nodes_can_be_used_at_once(place):
 
 @with_place
 def test_how_many_and_what_they_are_told(place):
-    started = json.loads(place.good("start", "1", "--json", "--", "--memory", "32M", "--lanes=1"))
+    started = json.loads(place.good("start", "1", "--json", "--", "--memory", "32M", "--lanes=2"))
     assert [node["state"] for node in started["nodes"]] == ["up"]
     socket = place.socket(0)
-    assert json.loads(place.run("top", "--once", "--json", "--socket", socket)[1])["memory_bytes"] == 32 << 20
+    numbers = json.loads(place.run("top", "--once", "--json", "--socket", socket)[1])
+    assert (numbers["memory_bytes"], numbers["lanes"]) == (32 << 20, 2), numbers
     assert place.run("region", "create", "r", "64K", "--timeout", "1s", "--socket", socket)[0] == OK
     assert place.good("stop") == "" and place.is_clean()
     place.good("start", "2", "--", "--name", "n%r", "--spill", place.folder + "/spill-%r-%%r")
     assert [node["name"] for node in json.loads(place.run("nodes", "--json", "--socket", place.socket(0))[1])] == ["n0", "n1"]
     assert sorted(name for name in os.listdir(place.folder) if name != "c") == ["spill-0-%r", "spill-1-%r"]
+    # An object may have all of a node's memory, however many processors there are.
+    words = place.words(1)
+    assert words[words.index("--lanes") + 1] == "1", words
     place.good("stop")
     for words in (("start", "0"), ("start", "9"), ("start", "two"), ("start", "1", "2"), ("stop", "1"), ("begin",), (),
                   ("stop", "--", "--lanes", "1")):
@@ -193,6 +208,85 @@ def test_who_interrupts_a_start_has_it_undone(place):
         _, said = start.communicate(timeout=120)
         assert start.returncode == FAILED and "interrupted" in said, (start.returncode, said)
         assert place.is_clean()
+
+
+@with_place
+def test_a_start_whose_words_cannot_be_written_is_undone(place):
+    with open("/dev/full", "wb") as full:
+        for more in ((), ("--json",)):
+            start = subprocess.run([NIGH, "cluster", "start", "1", "--dir", place.dir, "--nighd", NIGHD, *more], stdout=full,
+                                   stderr=subprocess.PIPE, text=True, check=False, timeout=240)
+            assert start.returncode == FAILED and "undone" in start.stderr and len(start.stderr.splitlines()) == 1, start
+            assert place.is_clean()
+    # | true
+    read, write = os.pipe()
+    os.close(read)
+    start = subprocess.run([NIGH, "cluster", "start", "1", "--dir", place.dir, "--nighd", NIGHD], stdout=write,
+                           stderr=subprocess.PIPE, text=True, check=False, timeout=240)
+    os.close(write)
+    assert start.returncode == FAILED and "undone" in start.stderr, start
+    assert place.is_clean()
+
+
+@with_place
+def test_a_node_that_stops_while_it_is_asked(place):
+    """The start ends in its time, and when it is interrupted; twice, at once."""
+    flag, wrapper = place.says_ready_early(1)
+
+    def begin(*more):
+        start = subprocess.Popen([NIGH, "cluster", "start", "2", "--dir", place.dir, "--nighd", wrapper, *more],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        # It asks node 0, which waits for node 1, and has a session there.
+        wait_for(lambda: os.path.exists(place.socket(0)))
+        wait_for(lambda: json.loads(place.run("top", "--once", "--json", "--socket", place.socket(0))[1] or "{}").get(
+            "sessions", 0) >= 2)
+        os.kill(place.pid(0), signal.SIGSTOP)
+        return start
+
+    start = begin("--timeout", "8s")
+    _, said = start.communicate(timeout=60)
+    assert start.returncode in (FAILED, TIMEOUT) and "have not agreed in time" in said, (start.returncode, said)
+    assert place.is_clean()
+    start = begin()
+    start.send_signal(signal.SIGINT)
+    _, said = start.communicate(timeout=60)
+    assert start.returncode == FAILED and "interrupted" in said, (start.returncode, said)
+    assert place.is_clean()
+    start = begin()
+    start.send_signal(signal.SIGINT)
+    assert "interrupted" in start.stderr.readline()
+    start.send_signal(signal.SIGINT)
+    start.communicate(timeout=60)
+    assert start.returncode == -signal.SIGINT, start.returncode
+    assert not os.path.exists(flag)
+    assert place.cluster("stop", "--timeout", "1s")[0] == OK and place.is_clean()
+
+
+@with_place
+def test_one_that_joins_while_nodes_are_started(place):
+    """Nodes agree with it among them, though it is one more than a cluster here has at most."""
+    flag, wrapper = place.says_ready_early(7)
+    small = ["--memory", "32M", "--region-memory", "16M", "--space-memory", "16M"]
+    start = subprocess.Popen([NIGH, "cluster", "start", "8", "--dir", place.dir, "--nighd", wrapper, "--", *small],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: os.path.exists(place.socket(0)), 120)
+    with open(os.path.join(place.dir, "nodes"), encoding="ascii") as file:
+        first = file.readline().strip()
+    (port,) = raw.free_ports(1)
+    own = os.path.join(place.folder, "ninth")
+    ninth = subprocess.Popen([NIGHD, "--socket", own, "--lanes", "1", "--join", first, "--member", f"127.0.0.1:{port}",
+                              "--cluster-key", os.path.join(place.dir, "key"), "--state", own + ".state", *small], stderr=subprocess.DEVNULL)
+    raw.Node.running.append(ninth)
+    wait_for(lambda: len([node for node in json.loads(place.run("nodes", "--json", "--socket", place.socket(0))[1] or "[]")
+                          if node["view"] == "in"]) >= 8, 120)
+    with open(flag, "w", encoding="ascii"):
+        pass
+    _, said = start.communicate(timeout=240)
+    assert start.returncode == OK and said == "", (start.returncode, said)
+    ninth.terminate()
+    ninth.wait(timeout=60)
+    place.good("stop")
+    assert place.is_clean()
 
 
 @with_place
@@ -261,6 +355,42 @@ def test_numbers_of_processes_that_are_others_by_now(place):
     assert stranger.wait() == 0
     wait_for(lambda: place.states() == ["died"])
     place.good("stop")
+
+
+@with_place
+def test_a_node_whose_file_cannot_be_opened_lives(place):
+    """What is not known of it is no reason to remove what it has."""
+    place.good("start", "1")
+    pid, path = place.pid(0), os.path.join(place.dir, "node0.pid")
+    os.rename(path, os.path.join(place.folder, "kept"))
+    os.symlink(os.path.join(place.folder, "kept"), path)
+    place.fails(5, ["not where this program can see it"], "stop")
+    place.fails(EXISTS, ["1 node runs in"], "start")
+    assert os.path.exists(place.socket(0)) and os.path.exists(f"/proc/{pid}")
+    os.rename(os.path.join(place.folder, "kept"), path)
+    place.good("stop")
+    assert place.is_clean()
+
+
+@with_place
+def test_what_cannot_be_removed_is_left_with_the_mark(place):
+    """Here: what lies deeper than nodes put anything. Another stop goes on."""
+    place.good("start", "1")
+    deep = os.path.join(place.dir, "state0", *"abcdefghijkl")
+    os.makedirs(deep)
+    place.fails(FAILED, ["state0 is left", "nigh cluster stop"], "stop")
+    assert sorted(os.listdir(place.dir)) == ["cluster", "cluster.made", "state0"]
+    code, _, said = place.cluster("start", "1")
+    assert code == FAILED and "state0 is left" in said, (code, said)
+    shutil.rmtree(os.path.join(place.dir, "state0"))
+    place.good("stop")
+    assert place.is_clean()
+    # What is not the cluster's is not removed, and said.
+    place.good("start", "1")
+    with open(os.path.join(place.dir, "mine"), "w", encoding="ascii"):
+        pass
+    place.fails(FAILED, ["is left", "remove what else lies there"], "stop")
+    assert os.listdir(place.dir) == ["mine"]
 
 
 @with_place
@@ -339,8 +469,39 @@ def test_folders_in_which_others_could_put_another(place):
         os.chmod(above, 0o755)
         os.chown(above, 54321, 54321)
         place.fails(FAILED, ["another user's, or everybody's", "--dir"], "start")
+        # A group's, but root's.
+        os.chown(above, 0, 54321)
+        os.chmod(above, 0o770)
+        place.fails(FAILED, ["or a group's", "--dir"], "start")
         os.chown(above, 0, 0)
+        place.good("start", "1")
+        place.good("stop")
+    os.chmod(above, 0o700)
     assert place.is_clean()
+    # ... or of one further up, where they could put another in the place of the one below.
+    place.dir = os.path.join(above, "a", "b", "c")
+    os.makedirs(os.path.dirname(place.dir), mode=0o700)
+    os.chmod(os.path.join(above, "a"), 0o777)
+    place.fails(FAILED, [os.path.join(above, "a") + ",", "another user's, or everybody's", "--dir"], "start")
+    os.chmod(os.path.join(above, "a"), 0o1777)
+    place.good("start", "1")
+    place.good("stop")
+    assert place.is_clean()
+
+
+@with_place
+def test_another_users_folder_is_not_waited_for(place):
+    """Who has it may have it locked for ever."""
+    if os.geteuid() != 0:
+        raise raw.Skipped("only root can give a folder away")
+    os.mkdir(place.dir, 0o755)
+    os.chown(place.dir, 54321, 54321)
+    folder = os.open(place.dir, os.O_RDONLY)
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    for words in (("start",), ("stop",), ("ls",)):
+        place.fails(FAILED, ["is another user's", "--dir"], *words)
+    os.close(folder)
+    os.rmdir(place.dir)
 
 
 @with_place

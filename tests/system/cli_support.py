@@ -4,11 +4,14 @@
 import json
 import os
 import re
+import signal
 import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
@@ -66,6 +69,8 @@ def test_what_is_in_it_and_what_is_not():
         assert 'level=warn module=node msg="a member is lost" rank=1' in text
         expect_without(text, [*secrets(folder), "zanzibar", "abab"])
         assert "keys and passwords" in said and "Look through it before you send it." in said
+        assert "what objects and regions hold or are called, what spaces hold" in said
+        assert "(hosts, nodes, users, pools, spaces, files, addresses) became ~" in said
         removed = int(re.search(r"\((\d+) found", said)[1])
         assert removed >= 4 and re.search(r"^[1-9]\d* words", said, re.M), said
         fails(EXISTS, ["--output"], "support", "--output", report, node=node)
@@ -87,6 +92,10 @@ def test_names_are_kept_when_asked_for():
         assert socket.gethostname() in text and folder in text and "@elsewhere:6379" in text
         assert f'space="{SPACE}"' in text, "as its metrics have it"
         expect_without(text, [KEY, PASSWORD, OBJECT, REGION, "velvet"])
+        os.unlink(report)
+        said = good("support", "--names", "--output", report, node=node).decode()
+        assert "Not in it: what objects and regions hold or are called, what spaces hold" in said
+        assert "it has the names of hosts, nodes, users, pools, spaces, files and addresses" in said and "spaces are called" not in said
         assert node.stop()[0] == 0
 
 
@@ -103,6 +112,130 @@ def test_the_log_that_the_node_writes_to():
         assert '\nmemory="64M"\n' in text
         node.terminate()
         assert node.wait(timeout=60) == 0
+
+
+def test_a_file_that_the_node_may_not_write_is_no_log():
+    """It may have a name for a file (O_PATH) that only who asks for the report may read."""
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        write(folder, "secret", b"level=warn msg=\"a member is lost\"\n")
+        for flags in (os.O_PATH, os.O_RDONLY):
+            secret = os.open(os.path.join(folder, "secret"), flags)
+            node = subprocess.Popen([os.environ["NIGHD"], "--memory", "64M", "--socket", os.path.join(folder, "sock")], stderr=secret)
+            os.close(secret)
+            raw.Node.running.append(node)
+            raw.wait_for(lambda: os.path.exists(os.path.join(folder, "sock")))
+            text = good("support", "--output", "-", "--socket", os.path.join(folder, "sock")).decode()
+            assert text.split("\n== log\n")[1].startswith("none: "), (flags, text[-300:])
+            node.terminate()
+            assert node.wait(timeout=60) == 0
+
+
+def words_of(data):
+    """Of six letters and more, as they stand."""
+    return {word.lower() for word in re.findall(rb"(?<![A-Za-z0-9])[A-Za-z]{6,}(?![A-Za-z0-9])", data)}
+
+
+def test_what_only_the_page_says():
+    """What a browser is given lies in nighd, too, and nigh does not say it."""
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        page = os.path.join(os.environ["NIGH_SOURCE"], "src", "daemon", "page")
+        files = [read(os.path.join(page, name)) for name in ("page.js", "page.css", "index.html")]
+        known = read("/proc/meminfo") + read("/proc/self/limits")
+        nigh = os.environ["NIGH"]
+        for program in (os.environ["NIGHD"], nigh, os.path.join(os.path.dirname(nigh), "..", "client", "libnigh.so")):
+            text = read(program)
+            for file in files:
+                text = text.replace(file, b"")
+            known += text
+        known = known.lower()
+        lone = sorted(word for word in words_of(files[0]) if word not in known)
+        assert lone
+        with open(os.path.join(folder, "said"), "wb") as said:
+            node = subprocess.Popen([os.environ["NIGHD"], "--memory", "64M", "--socket", os.path.join(folder, "sock")], stderr=said)
+        raw.Node.running.append(node)
+        raw.wait_for(lambda: os.path.exists(os.path.join(folder, "sock")))
+        log = write(folder, "log", b"member " + b" ".join(lone) + b"\n")
+        text = good("support", "--output", "-", "--socket", os.path.join(folder, "sock"), "--log", log).decode()
+        assert re.search(r"\n== log\nmember( ~[0-9a-f]{8})+\n$", text), (lone, text[-400:])
+        node.terminate()
+        assert node.wait(timeout=60) == 0
+
+
+def drip(listener):
+    """Answers without end, a byte at a time."""
+    connection, _ = listener.accept()
+    try:
+        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\nnigh_objects 1\n")
+        for _ in range(600):
+            connection.sendall(b"#")
+            time.sleep(0.1)
+    except OSError:
+        pass
+    connection.close()
+
+
+def test_metrics_that_do_not_end():
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder, socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        threading.Thread(target=drip, args=(listener,), daemon=True).start()
+        config = write(folder, "nighd.conf", f"[node]\nhttp = 127.0.0.1:{port}\n".encode())
+        begun = time.monotonic()
+        text = good("support", "--output", "-", "--config", config, env={"NIGH_SOCKET": os.path.join(folder, "none")}).decode()
+        assert time.monotonic() - begun < 30, "not as long as it goes on"
+        metrics = text.split("\n== metrics\n")[1].split("\n== ")[0]
+        assert metrics.startswith("nigh_objects 1\n") and "it did not end in time" in metrics, metrics[-100:]
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return [int(child) for child in file.read().split()]
+
+
+def test_a_verb_that_does_not_end():
+    """Here: nigh doctor stands still while it waits for a node that does."""
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        node, report = raw.Node(), os.path.join(folder, "report")
+        raw.halt(node.process)
+        begun = time.monotonic()
+        support = subprocess.Popen([os.environ["NIGH"], "support", "--output", report, "--socket", node.path, "--timeout", "1s"],
+                                   stdout=subprocess.DEVNULL)
+        raw.Node.running.append(support)
+        raw.wait_for(lambda: children_of(support.pid), 60)
+        (verb,) = children_of(support.pid)
+        os.kill(verb, signal.SIGSTOP)
+        assert support.wait(timeout=100) == OK
+        raw.Node.running.remove(support)
+        assert time.monotonic() - begun >= 20 and not os.path.exists(f"/proc/{verb}")
+        text = read(report).decode()
+        assert "it did not end in time" in text.split("\n== nigh doctor\n")[1].split("\n== ")[0]
+        assert "\n== log\n" in text
+        node.process.send_signal(signal.SIGCONT)
+        assert node.stop()[0] == 0
+
+
+def test_a_node_with_a_network_of_its_own():
+    """Who listens at its port here is another program."""
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder, socket.create_server(("127.0.0.1", 0)) as listener:
+        port, path = listener.getsockname()[1], os.path.join(folder, "sock")
+        with open(os.path.join(folder, "said"), "wb") as said:
+            node = subprocess.Popen(["unshare", "--net", "sh", "-c", "ip link set lo up && exec \"$@\"", "sh", os.environ["NIGHD"],
+                                     "--memory", "64M", "--socket", path, "--http", str(port)], stderr=said)
+        raw.Node.running.append(node)
+        try:
+            raw.wait_for(lambda: os.path.exists(path) or node.poll() is not None)
+            if node.poll() is not None:
+                raise raw.Skipped("no network of its own is to be had")
+            listener.settimeout(0.1)
+            text = good("support", "--output", "-", "--socket", path).decode()
+            assert "none: the node has a network of its own" in text.split("\n== metrics\n")[1]
+            try:
+                listener.accept()
+                raise AssertionError("another program was asked")
+            except TimeoutError:
+                pass
+        finally:
+            node.terminate()
+            node.wait(timeout=60)
 
 
 def test_a_program_with_a_node_in_it():

@@ -94,6 +94,8 @@ def test_wrong_flags(folder, good):
         (good + ["--socket-mode", "999"], ["octal"]),
         (good + ["--http", "192.0.2.1:80"], ["--http", "loopback"]),
         (good + ["--http", "0"], ["--http", "a port"]),
+        (good + ["--http", "127.0.0.1:0"], ["--http", "a port"]),
+        (good + ["--http", "[::1]:00"], ["--http", "a port"]),
         (good + ["--http", "65536"], ["--http", "a port"]),
         (good + ["--log-level", "shout"], ["error, warn, info or debug"]),
         (good + ["--ready-fd", "77"], ["--ready-fd", "descriptor"]),

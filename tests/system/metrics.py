@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """What nighd tells over HTTP: numbers that move, and strangers who connect and never ask."""
+import ctypes
 import http.client
 import os
 import re
@@ -29,9 +30,21 @@ def ask(port, path="/metrics", method="GET", host="127.0.0.1"):
     return answer.status, body
 
 
+def ask_anew(port):
+    """What is made after it was asked for: one is printed again for a tenth of a second."""
+    old, said = ask(port), []
+
+    def is_new():
+        said[:] = ask(port)
+        return said != list(old)
+
+    raw.wait_for(is_new)
+    return said
+
+
 def numbers(port):
     """The samples by name and labels; each has its help and type, and stands once."""
-    status, body = ask(port)
+    status, body = ask_anew(port)
     assert status == 200, (status, body)
     found, typed = {}, set()
     for line in body.splitlines():
@@ -198,7 +211,7 @@ def test_who_never_asks_goes():
         sock.close()
     before = len(os.listdir(f"/proc/{node.process.pid}/fd"))
     for _ in range(300):
-        numbers(port)
+        assert ask(port)[0] == 200
     raw.wait_for(lambda: len(os.listdir(f"/proc/{node.process.pid}/fd")) <= before)
     node.stop()
 
@@ -208,6 +221,25 @@ def has_connections(port):
     with open("/proc/net/tcp", encoding="ascii") as file:
         rows = [line.split() for line in file.readlines()[1:]]
     return any(int(row[1].split(":")[1], 16) == port and row[3] != "0A" and row[9] != "0" for row in rows)
+
+
+def test_who_is_late_is_not_answered():
+    """Though all that he asks is there when the node looks again."""
+    (port,) = raw.free_ports(1)
+    node = raw.Node("--http", str(port))
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as sock:
+        sock.sendall(b"GET /metrics HTTP/1.1\r\n")
+        raw.wait_for(lambda: has_connections(port))
+        begun = time.monotonic()
+        raw.halt(node.process)
+        raw.wait_for(lambda: time.monotonic() - begun > 5.2)
+        sock.sendall(b"\r\n")
+        node.process.send_signal(signal.SIGCONT)
+        try:
+            assert sock.recv(15) == b""
+        except ConnectionResetError:
+            pass
+    assert node.stop()[0] == 0
 
 
 def waits_in_vain(port, pid, limit):
@@ -265,6 +297,38 @@ def test_a_port_that_is_taken():
         node.process.wait(timeout=30)
         code, said = node.stop()
     assert code == 4 and f"127.0.0.1:{port}" in said and "in use" in said, (code, said)
+
+
+PR_CAPBSET_DROP, CAP_NET_BIND_SERVICE, CLONE_NEWNET = 24, 10, 0x40000000
+
+
+def refused(before_exec, port):
+    """How a node that may not listen there ends."""
+    node = raw.Node("--http", str(port), before_exec=before_exec)
+    assert not node.ready
+    node.process.wait(timeout=30)
+    return node.stop()
+
+
+def test_a_port_that_is_not_for_this_user():
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open("/proc/sys/net/ipv4/ip_unprivileged_port_start", encoding="ascii") as file:
+        if int(file.read()) <= 80:
+            raise raw.Skipped("all ports are everybody's here")
+    code, said = refused(lambda: libc.prctl(PR_CAPBSET_DROP, CAP_NET_BIND_SERVICE, 0, 0, 0), 80)
+    assert code == 5 and "127.0.0.1:80" in said and "denied" in said, (code, said)
+
+
+def test_an_address_that_is_not_there():
+    """A network whose loopback is not up has none."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if libc.unshare(CLONE_NEWNET) == 0 else 1)
+    if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0:
+        raise raw.Skipped("no network of its own is to be had")
+    code, said = refused(lambda: libc.unshare(CLONE_NEWNET), "[::1]:7707")
+    assert code == 2 and "[::1]:7707" in said and "cannot listen" in said, (code, said)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import browser  # noqa: E402
@@ -25,7 +26,8 @@ MIB = 1 << 20
 SOURCE = os.environ["NIGH_SOURCE"]
 PER_SECOND = 100
 WEIGHT = 100 << 10
-HOSTILE = "<img src=x onerror=alert(1)>\"'&\u202e%s"
+UNSEEN = "\u202e\u061c\u00ad\u180e\ufff9\ufffb"
+HOSTILE = f"<img src=x onerror=alert(1)>\"'&{UNSEEN}%s"
 WIDTHS = ((1280, 900, False), (360, 780, True))
 
 
@@ -42,10 +44,23 @@ def request(port, path, host=None, method="GET"):
     return answer.status, answer.headers, body
 
 
-def page(port):
+def page_as_it_is(port):
     status, _, body = request(port, "/page.json")
     assert status == 200, (status, body)
     return json.loads(body)
+
+
+def page(port):
+    """One that is made after it was asked for: it is printed again for a tenth of a second."""
+    old, said = page_as_it_is(port)["node"]["asked_us"], {}
+
+    def is_new():
+        said.clear()
+        said.update(page_as_it_is(port))
+        return said["node"]["asked_us"] != old
+
+    wait_for(is_new)
+    return said
 
 
 def metrics(port):
@@ -156,6 +171,39 @@ def test_each_user_sees_his_own():
         assert "secret" not in said and '"uid-0"' not in said, said
     assert f'nigh_pool_objects{{pool="uid-{SOMEBODY}",state="sealed"}} 1' in numbers
     assert 'nigh_pool_objects{pool="",state="sealed"} 1' in numbers
+    assert node.stop()[0] == 0
+
+
+def test_one_picture_for_all_who_ask():
+    """It is made ten times a second at most, for page and metrics; what each sees of it is decided when it is printed."""
+    (port,) = free_ports(1)
+    node = raw.Node("--http", str(port))
+    end_at, asked = time.monotonic() + 1, []
+    while time.monotonic() < end_at:
+        asked.append(page_as_it_is(port)["node"]["asked_us"])
+    made = sorted(set(asked))
+    assert len(made) > 1 and all(after - before >= 100000 for before, after in zip(made, made[1:])), made
+
+    def is_the_same():
+        up = page_as_it_is(port)["stats"]["uptime_us"]
+        return f"\nnigh_uptime_seconds {up // 1000000}.{up % 1000000:06}\n" in metrics(port)
+
+    wait_for(is_the_same)
+    if os.geteuid() == 0:
+        own = {**os.environ, "NIGH_SOCKET": node.path}
+        subprocess.run([os.environ["NIGH"], "put", "roots-secret", "-"], input=b"x", env=own, check=True, capture_output=True)
+
+        def is_seen_otherwise():
+            mine = page_as_it_is(port)
+            os.seteuid(SOMEBODY)
+            try:
+                theirs = page_as_it_is(port)
+            finally:
+                os.seteuid(0)
+            assert mine["node"]["sees_all"] and not theirs["node"]["sees_all"] and theirs["pools"] == []
+            return mine["node"]["asked_us"] == theirs["node"]["asked_us"] and mine["pools"] != []
+
+        wait_for(is_seen_otherwise)
     assert node.stop()[0] == 0
 
 
@@ -451,7 +499,10 @@ def test_names_are_text():
         for _ in range(3):
             subprocess.run([nigh, "get", HOSTILE], env=own, check=True, capture_output=True)
         tab.wait("document.querySelectorAll('#hottest tbody tr').length > 0")
-        assert tab.value("document.querySelector('#hottest td').textContent") == HOSTILE.replace("\u202e", "\\u202e")
+        written = "".join(f"\\u{ord(c):04x}" for c in UNSEEN)
+        assert tab.value("document.querySelector('#hottest td').textContent") == HOSTILE.replace(UNSEEN, written)
+        for place in ("#hottest td", "#who"):
+            assert tab.value(f"getComputedStyle(document.querySelector('{place}')).unicodeBidi") == "isolate", place
         tab.wait("document.querySelectorAll('#spaces tbody tr').length > 0")
         assert tab.value("document.querySelectorAll('td img, td script').length") == 0
         looks_right(tab, "names")

@@ -7,6 +7,7 @@ Needs root, to become other uids. Each wall is tried against a nighd of root and
 import ctypes
 import errno
 import fcntl
+import http.client
 import json
 import mmap
 import os
@@ -85,7 +86,7 @@ def become(uid, gid):
 class Node(raw.Node):
     """A nighd of a uid, with the pools above."""
 
-    def __init__(self, uid=0, memory="64M"):
+    def __init__(self, uid=0, memory="64M", flags=()):
         self.owner = uid
         self.config = tempfile.NamedTemporaryFile("w", prefix="nigh-", suffix=".ini")
         self.config.write(POOLS)
@@ -100,7 +101,7 @@ class Node(raw.Node):
 
         tempfile.TemporaryDirectory = owned
         try:
-            super().__init__("--config", self.config.name, "--space-memory", "16M", memory=memory,
+            super().__init__("--config", self.config.name, "--space-memory", "16M", *flags, memory=memory,
                              before_exec=(lambda: become(uid, uid)) if uid else None)
         finally:
             tempfile.TemporaryDirectory = folder_of
@@ -1036,6 +1037,70 @@ def test_a_session_that_only_reads_changes_no_space(node):
             session.ask(SPACE_OPEN, b"s", argument=rights)[0] for rights in (1, 2, 3)]
 
     assert as_uid(WRITER, WRITER, tries) == ["NIGH_DENIED", "NIGH_DENIED", "NIGH_OK", "NIGH_DENIED", "NIGH_DENIED"]
+
+
+@in_both
+def test_the_nodes_user_knows_of_a_space_and_may_nothing(node):
+    """He tells others what each may see, so he is told that there is one; nothing of what it holds."""
+
+    def look():
+        session = RawSpaces(node.path)
+        tries = [session.ask(SPACE_OPEN, b"private", argument=rights)[0] for rights in (1, 2, 3)]
+        return [session.names(), *(session.ask(what, b"private")[0] for what in (SPACE_STAT, SPACE_COUNT)), tries,
+                session.ask(SPACE_DELETE, b"private")[0], json.loads(run_space(node, "stat", "private", "--json"))["access"]]
+
+    assert as_uid(WRITER, WRITER, lambda: RawSpaces(node.path).create(b"private")) == "NIGH_OK"
+    if node.owner != 0:
+        assert as_uid(node.owner, node.owner, look) == [["private"], "NIGH_OK", "NIGH_OK", ["NIGH_DENIED"] * 3, "NIGH_DENIED", "--"]
+    assert as_uid(READER, READER, lambda: [RawSpaces(node.path).names(), RawSpaces(node.path).ask(SPACE_STAT, b"private")[0]]) == [
+        [], "NIGH_DENIED"]
+
+
+def page_of(port, path):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", path)
+    said = connection.getresponse().read().decode()
+    connection.close()
+    return said
+
+
+def test_the_page_shows_each_user_his_own_spaces_and_regions():
+    """Whoever the node's user is: their owner and root see them, another that there are some."""
+    for uid in (0, NODE_UID):
+        (port,) = raw.free_ports(1)
+        node = Node(uid, flags=("--http", str(port)))
+        assert as_uid(WRITER, WRITER, lambda: RawSpaces(node.path).create(b"private")) == "NIGH_OK"  # noqa: B023
+        change_region(node, WRITER, "create", "secret", "64K")
+
+        def seen_by(who):
+            return as_uid(who, who, lambda: [page_of(port, "/page.json"), page_of(port, "/metrics")])  # noqa: B023
+
+        # Regions are not asked for again at once.
+        wait_for(lambda: "secret" in seen_by(0)[0])  # noqa: B023
+        for who in (WRITER, 0, NODE_UID, READER):
+            text, numbers = seen_by(who)
+            said, sees = json.loads(text), who in (WRITER, 0, uid)
+            assert [space["name"] for space in said["spaces"]] == ["private"] * sees, (uid, who, said["spaces"])
+            assert [region["name"] for region in said["regions"]] == ["secret"] * sees, (uid, who, said["regions"])
+            assert said["spaces_hidden"] == said["regions_hidden"] == (0 if sees else 1), (uid, who)
+            assert ('nigh_one_space_reads_total{space="private"} 0' in numbers) == sees, (uid, who)
+            assert sees or ("private" not in text + numbers and "secret" not in text), (uid, who)
+        assert node.stop()[0] == 0
+
+
+@in_both
+def test_the_nodes_user_knows_of_a_region_and_may_nothing(node):
+    def listed():
+        done = subprocess.run([os.environ["NIGH"], "region", "ls", "--json", "--socket", node.path], capture_output=True, check=True)
+        return [[region["name"], region["access"]] for region in json.loads(done.stdout)]
+
+    change_region(node, WRITER, "create", "r", "64K")
+    change_region(node, WRITER, "chmod", "r", f"u:{STRANGER}+r")
+    for who, told in ((WRITER, [["r", "rwm"]]), (0, [["r", "rwm"]]), (STRANGER, [["r", "r--"]]), (READER, []),
+                      (NODE_UID, [["r", "---"]] if node.owner == NODE_UID else [])):
+        assert as_uid(who, who, listed) == told, who
+    for rights in (1, 2, 3):
+        assert Mapper(node, NODE_UID, rights).opened == "NIGH_DENIED"
 
 
 def run_space(node, *arguments, data=b""):

@@ -255,6 +255,14 @@ static void answers_are_timed(void **state)
     assert_true(calls_cancel(sides[0].calls, 5, 2, now_us));
     settle();
     assert_true(counted(&here->there) == 1 && counted(&there->served) == 1);
+    /* One that is answered in a turn that begins before the one that heard of it took no time. */
+    begin(0, 3);
+    settle();
+    now_us -= 10;
+    assert_true(calls_reply(sides[0].calls, sides[0].request[1].id, NIGH_OK, NULL, 0, now_us));
+    settle();
+    assert_true(counted(&here->here) == 2 && here->here.sum_us == 1024);
+    assert_true(counted(&here->served) == 2 && here->served.sum_us == 1024);
 }
 
 static void times_have_a_bucket_each(void **state)

@@ -375,6 +375,7 @@ static void ports_that_are_not_free_are_said(void **state)
     look_at_config(config, 0, false);
     expect(DOCTOR_BAD, "port", "port 7471 (" CONFIG ") is taken", "ss -ltnp");
     expect(DOCTOR_BAD, "http port", "port 7707 (" CONFIG ") is taken", "ss -ltnp");
+    expect(DOCTOR_BAD, "http port", "port 7707", "--http");
     look_at_config(config, 0, true); /* they are its own */
     expect(DOCTOR_GOOD, "port", "7471", NULL);
     put("/proc/sys/net/ipv4/ip_local_port_range", "1024\t60999\n");
@@ -383,6 +384,45 @@ static void ports_that_are_not_free_are_said(void **state)
     put("/proc/sys/net/ipv4/ip_local_reserved_ports", "80,7470-7480\n");
     look_at_config("[node]\nmember = 10.0.0.2:7475\nlisten = *:7475\n", 0, true);
     expect(DOCTOR_GOOD, "port", "7475", NULL);
+}
+
+/* What listens at one address has no other one's port; what listens at all has. */
+static void ports_are_those_of_their_address(void **state)
+{
+    static const struct {
+        const char *table, *listens, *http;
+        enum doctor_severity severity;
+    } cases[] = {
+        {"tcp", "0200007F:1E1B 00000000:0000", "7707", DOCTOR_GOOD},
+        {"tcp", "0200007F:1E1B 00000000:0000", "127.0.0.2:7707", DOCTOR_BAD},
+        {"tcp", "0200007F:1E1B 00000000:0000", "*:7707", DOCTOR_BAD},
+        {"tcp", "0200007F:1E1B 00000000:0000", "[::]:7707", DOCTOR_BAD},
+        {"tcp", "0200007F:1E1B 00000000:0000", "node1:7707", DOCTOR_BAD},
+        {"tcp", "00000000:1E1B 00000000:0000", "7707", DOCTOR_BAD},
+        {"tcp", "00000000:1E1B 00000000:0000", "[::1]:7707", DOCTOR_GOOD},
+        {"tcp", "0100007F:1E1B 00000000:0000", "[::1]:7707", DOCTOR_GOOD},
+        {"tcp6", "00000000000000000000000001000000:1E1B 00000000000000000000000000000000:0000",
+         "7707", DOCTOR_GOOD},
+        {"tcp6", "00000000000000000000000001000000:1E1B 00000000000000000000000000000000:0000",
+         "[::1]:7707", DOCTOR_BAD},
+        {"tcp6", "0000000000000000FFFF00000100007F:1E1B 00000000000000000000000000000000:0000",
+         "7707", DOCTOR_BAD},
+        {"tcp6", "00000000000000000000000000000000:1E1B 00000000000000000000000000000000:0000",
+         "127.0.0.1:7707", DOCTOR_BAD},
+    };
+    char text[256], row[256];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        put("/proc/net/tcp", "  sl  local_address rem_address   st\n");
+        put("/proc/net/tcp6", "  sl  local_address rem_address   st\n");
+        (void)snprintf(text, sizeof(text), "/proc/net/%s", cases[i].table);
+        (void)snprintf(row, sizeof(row), "  sl\n   0: %s 0A 0:0\n", cases[i].listens);
+        put(text, row);
+        (void)snprintf(text, sizeof(text), "[node]\nhttp = %s\n", cases[i].http);
+        look_at_config(text, 0, false);
+        expect(cases[i].severity, "http port", "7707", NULL);
+    }
 }
 
 /* The words of a process, each ended by a zero. */
@@ -604,6 +644,7 @@ int main(void)
         cmocka_unit_test_setup(credentials_are_looked_for_while_the_node_runs, begin),
         cmocka_unit_test_setup(what_may_not_be_looked_at_is_said, begin),
         cmocka_unit_test_setup(ports_that_are_not_free_are_said, begin),
+        cmocka_unit_test_setup(ports_are_those_of_their_address, begin),
         cmocka_unit_test_setup(what_a_node_was_started_with_is_read, begin),
         cmocka_unit_test_setup(a_node_in_a_container_is_looked_at_there, begin),
         cmocka_unit_test_setup(links_in_a_container_lead_to_its_files, begin),

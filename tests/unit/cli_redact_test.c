@@ -199,6 +199,29 @@ static void passwords_of_all_characters_go(void **state)
     assert_string_equal(without("node:// a member"), "node:// a member");
 }
 
+/* A text may be all one word: a password is not looked for without end. */
+static void passwords_are_looked_for_nearby(void **state)
+{
+    static const char begins[] = "redis://host/", ends[] = "@node";
+    static char text[16384];
+
+    (void)state;
+    redact.keeps_names = true;
+    for (int is_far = 0; is_far < 2; is_far++) {
+        size_t between = is_far == 1 ? 8192 : 128;
+
+        memset(text, 'z', sizeof(text));
+        memcpy(text, begins, sizeof(begins) - 1);
+        memcpy(text + sizeof(begins) - 1 + between, ends, sizeof(ends));
+        assert_true((strstr(without(text), "/zzzz") != NULL) == (is_far == 1));
+        assert_non_null(strstr(written, "redis://<removed>"));
+        assert_non_null(strstr(written, "@node"));
+    }
+    /* Pieces of one word are words of their own. */
+    assert_string_equal(without("(a://node/b://lost/c member)"),
+                        "(a://<removed>/b://<removed>/c member)");
+}
+
 /* Where more is named than is known, no word is known not to be a name. */
 static void of_too_many_names_all_words_go(void **state)
 {
@@ -247,6 +270,7 @@ int main(void)
         REDACT_TEST(values_of_name_fields_go),
         REDACT_TEST(secrets_go_in_any_case),
         REDACT_TEST(passwords_of_all_characters_go),
+        REDACT_TEST(passwords_are_looked_for_nearby),
         REDACT_TEST(of_too_many_names_all_words_go),
         REDACT_TEST(a_program_says_its_constants),
     };

@@ -154,11 +154,13 @@ static void members_and_links_are_told(void **state)
     char *text = printed(print_cluster);
 
     (void)state;
-    assert_non_null(strstr(text, "\nnigh_member_up{rank=\"0\",address=\"a\\\"\\\\b\"} 1\n"));
+    assert_non_null(strstr(text, "\nnigh_member_up{rank=\"0\",address=\"a\\\"\\\\\\\\b\"} 1\n"));
     assert_non_null(strstr(text, "\nnigh_member_up{rank=\"1\",address=\"[::1]:5\"} 0\n"));
-    assert_non_null(strstr(text, "\nnigh_member_leaving{rank=\"0\",address=\"a\\\"\\\\b\"} 1\n"));
+    assert_non_null(
+        strstr(text, "\nnigh_member_leaving{rank=\"0\",address=\"a\\\"\\\\\\\\b\"} 1\n"));
     assert_non_null(strstr(text, "\nnigh_member_leaving{rank=\"1\",address=\"[::1]:5\"} 0\n"));
-    assert_non_null(strstr(text, "\nnigh_member_in_view{rank=\"0\",address=\"a\\\"\\\\b\"} 1\n"));
+    assert_non_null(
+        strstr(text, "\nnigh_member_in_view{rank=\"0\",address=\"a\\\"\\\\\\\\b\"} 1\n"));
     assert_non_null(strstr(text, "\nnigh_member_in_view{rank=\"1\",address=\"[::1]:5\"} 0\n"));
     assert_non_null(strstr(text, "\nnigh_member_dead{rank=\"1\",address=\"[::1]:5\"} 1\n"));
     assert_non_null(strstr(text, "\nnigh_link_crossover_bytes{rank=\"1\",rail=\"2\"} 32768\n"));
@@ -309,7 +311,11 @@ static void labels_are_quoted(void **state)
     (void)state;
     paint();
     asker.sees_all = true;
-    has(print_numbers, "nigh_one_space_reads_total{space=\"a\\nb\\\\xff\\\"\\\\\"} 0\n");
+    has(print_numbers, "nigh_one_space_reads_total{space=\"a\\nb\\\\xff\\\"\\\\\\\\\"} 0\n");
+    /* Another name, another label: one of four characters that say what that byte is told as. */
+    picture.spaces[0].info = (nigh_space_info){.uid = OWNER, .name = "a\\xff"};
+    has(print_numbers, "nigh_one_space_reads_total{space=\"a\\\\\\\\xff\"} 0\n");
+    picture.spaces[0].info = (nigh_space_info){.uid = OWNER, .name = "a\nb\xff\"\\"};
     has(print_picture, "\"name\":\"a\\u000ab\\ufffd\\\"\\\\\",\"name_hex\":\"610a62ff225c\"");
 }
 

@@ -28,7 +28,7 @@ function time(us) {
 const percent = (part, whole) => whole > 0 ? (100 * part / whole).toFixed(1) + "\u00a0%" : DASH;
 const plural = (n, one, many) => `${number(n)} ${n === 1 ? one : many || one + "s"}`;
 // What is not seen, or turns round what stands beside it, is written out.
-const plain = name => name.replace(/[\u0000-\u001f\u007f-\u009f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
+const plain = name => name.replace(/[\u0000-\u001f\u007f-\u009f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb]/g,
   c => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 const rank_word = rank => rank === undefined ? DASH : `node ${rank}`;
 

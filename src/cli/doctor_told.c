@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * See doctor.h: what nighd is told, read from its command line and its file, and files that this
+ * names, opened as the node would see them. What options mean is nighd's: this knows those that
+ * name something of the machine's.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/check.h"
+#include "base/fd.h"
+#include "cli/doctor.h"
+
+enum {
+    PATH_BYTES = 1200,
+    LINE_BYTES = 512,
+    WORDS_BYTES = 32768 /* of a command line */
+};
+
+/* ---- what it is told ------------------------------------------------------ */
+
+/* Options with a place in struct setup. */
+static const struct {
+    const char *name;
+    size_t offset, room;
+    bool is_path;
+} places[] = {
+#define PLACE(name, field, is_path)                                                       \
+    {                                                                                     \
+        name, offsetof(struct setup, field), sizeof((struct setup *)NULL)->field, is_path \
+    }
+    PLACE("state", state, true),
+    PLACE("log-dir", log_dir, true),
+    PLACE("spill", spill, true),
+    PLACE("cluster-key", cluster_key, true),
+    PLACE("directory-password", directory_password, true),
+    PLACE("member", member, false),
+    PLACE("listen", listen, false),
+    PLACE("http", http, false),
+    PLACE("join", join, false),
+#undef PLACE
+};
+
+/* `folder`: where a path begins that does not begin at the root; "": here. */
+static void take(struct setup *setup, const char *name, size_t name_bytes, const char *value,
+                 const char *folder)
+{
+    if (setup->text_count < SETUP_TEXTS) {
+        struct setup_text *text = &setup->texts[setup->text_count++];
+
+        (void)snprintf(text->name, sizeof text->name, "%.*s", (int)name_bytes, name);
+        (void)snprintf(text->value, sizeof text->value, "%s", value);
+    }
+    for (size_t i = 0; i < ARRAY_LENGTH(places); i++) {
+        if (strncmp(places[i].name, name, name_bytes) == 0 && places[i].name[name_bytes] == '\0') {
+            bool begins = places[i].is_path && value[0] != '/' && folder[0] != '\0';
+
+            (void)snprintf((char *)setup + places[i].offset, places[i].room, "%s%s%s",
+                           begins ? folder : "", begins ? "/" : "", value);
+        }
+    }
+}
+
+/* What stands between blanks, in place. */
+static char *trim(char *text)
+{
+    size_t length;
+
+    while (isspace((unsigned char)*text)) {
+        text++;
+    }
+    length = strlen(text);
+    while (length > 0 && isspace((unsigned char)text[length - 1])) {
+        text[--length] = '\0';
+    }
+    return text;
+}
+
+/* Whether a process has another of what this one has, which its ns folder tells; where that may not
+ * be looked at, it is not known, and taken for the same. */
+static bool has_another(const char *root, pid_t pid, const char *what)
+{
+    char path[PATH_BYTES];
+    struct stat mine, its;
+
+    (void)snprintf(path, sizeof path, "%s/proc/%d/ns/%s", root, pid, what);
+    if (stat(path, &its) != 0) {
+        return false;
+    }
+    (void)snprintf(path, sizeof path, "%s/proc/self/ns/%s", root, what);
+    return stat(path, &mine) == 0 && (mine.st_ino != its.st_ino || mine.st_dev != its.st_dev);
+}
+
+/* Where a path that begins in the node's folder lies, as the node sees it; false: not known. */
+static bool find_from_folder(const char *root, const struct setup *setup, const char *path,
+                             char full[PATH_BYTES])
+{
+    char folder[48], link[PATH_BYTES];
+    size_t length = (size_t)snprintf(folder, sizeof folder, "/proc/%d/cwd", setup->process);
+    ssize_t bytes;
+
+    if (strncmp(path, folder, length) != 0) {
+        (void)snprintf(full, PATH_BYTES, "%s", path);
+        return true;
+    }
+    (void)snprintf(link, sizeof link, "%s%s", root, folder);
+    bytes = readlink(link, full, PATH_BYTES - 1);
+    full[bytes > 0 ? bytes : 0] = '\0';
+    return full[0] == '/' &&
+           bytes_copy_text(full + bytes, PATH_BYTES - (size_t)bytes, path + length) == NIGH_OK;
+}
+
+/* Opens what a path of the node's names. Of a node that sees other files it is one of those,
+ * wherever links on the way lead: they are followed from the node's root. -1: errno. */
+int setup_open(const char *root, const struct setup *setup, const char *path, int flags)
+{
+    struct open_how how = {.flags = (uint64_t)flags | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT};
+    char full[PATH_BYTES], place[PATH_BYTES];
+    int top, fd;
+
+    if (!setup->is_elsewhere) {
+        (void)snprintf(full, sizeof full, "%s%s", root, path);
+        return open(full, flags | O_CLOEXEC);
+    }
+    if (!find_from_folder(root, setup, path, place)) {
+        errno = EACCES;
+        return -1;
+    }
+    (void)snprintf(full, sizeof full, "%s/proc/%d/root", root, setup->process);
+    top = open(full, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    fd = top < 0 ? -1 : (int)syscall(SYS_openat2, top, place, &how, sizeof how);
+    fd_close(&top);
+    return fd;
+}
+
+/* The same, to be read; NULL: it cannot be. */
+FILE *setup_open_file(const char *root, const struct setup *setup, const char *path)
+{
+    int fd = setup_open(root, setup, path, O_RDONLY | O_NONBLOCK);
+    FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
+
+    if (file == NULL) {
+        fd_close(&fd);
+    }
+    return file;
+}
+
+/* ... looked at alone. */
+bool setup_stat(const char *root, const struct setup *setup, const char *path, struct stat *st)
+{
+    int fd = setup_open(root, setup, path, O_PATH);
+    bool found = fd >= 0 && fstat(fd, st) == 0;
+
+    fd_close(&fd);
+    return found;
+}
+
+/* Whether it says nothing of the file that it cannot be opened: it is others', or this kernel has
+ * no openat2, or a filter of system calls. */
+bool setup_is_hidden(int error)
+{
+    return error == EACCES || error == EPERM || error == ENOSYS;
+}
+
+/* Lines of an ini file; what stands behind " ;" is a comment, as nighd has it. */
+static bool read_lines(const char *root, const char *path, const char *folder, struct setup *setup)
+{
+    char line[LINE_BYTES];
+    bool of_node = false;
+    FILE *file = setup_open_file(root, setup, path);
+
+    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
+        char *key = trim(line), *value = strpbrk(key, "=:");
+
+        if (key[0] == '[') {
+            of_node = strncmp(key, "[node]", strlen("[node]")) == 0;
+        } else if (of_node && value != NULL && key[0] != '#' && key[0] != ';') {
+            char *comment = strstr(value, " ;");
+
+            *value++ = '\0';
+            if (comment != NULL) {
+                *comment = '\0';
+            }
+            key = trim(key);
+            take(setup, key, strlen(key), trim(value), folder);
+        }
+    }
+    if (file == NULL) {
+        return false;
+    }
+    fclose(file);
+    return true;
+}
+
+bool setup_read_file(const char *root, const char *path, struct setup *setup)
+{
+    *setup = (struct setup){.source = ""};
+    (void)snprintf(setup->source, sizeof setup->source, "%s", path);
+    return read_lines(root, path, "", setup);
+}
+
+/* The words of a process, one behind the other. */
+static size_t read_words(const char *root, pid_t pid, char words[WORDS_BYTES])
+{
+    char path[PATH_BYTES];
+    size_t bytes = 0;
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "%s/proc/%d/cmdline", root, pid);
+    file = fopen(path, "re");
+    if (file != NULL) {
+        bytes = fread(words, 1, WORDS_BYTES - 2, file);
+        fclose(file);
+    }
+    words[bytes] = words[bytes + 1] = '\0';
+    return bytes;
+}
+
+/* The value of "--name=value" or "--name value", or NULL, as for a flag that has none; *name_bytes:
+ * of its name. */
+static const char *value_of(const char *word, const char *end, size_t *name_bytes)
+{
+    const char *next = word + strlen(word) + 1;
+
+    if (strncmp(word, "--", 2) != 0) {
+        return NULL;
+    }
+    *name_bytes = strcspn(word + 2, "=");
+    if (word[2 + *name_bytes] == '=') {
+        return word + 2 + *name_bytes + 1;
+    }
+    return next < end && strncmp(next, "--", 2) != 0 ? next : NULL;
+}
+
+bool setup_read_process(const char *root, pid_t pid, struct setup *setup)
+{
+    static char words[WORDS_BYTES];
+    size_t bytes = read_words(root, pid, words), name_bytes;
+    const char *end = words + bytes, *name = strrchr(words, '/'), *value;
+    char folder[48], config[PATH_BYTES];
+
+    *setup = (struct setup){.is_live = true,
+                            .process = pid,
+                            .is_elsewhere = has_another(root, pid, "mnt"),
+                            .has_own_net = has_another(root, pid, "net")};
+    (void)snprintf(setup->source, sizeof setup->source, "process %d", pid);
+    (void)snprintf(folder, sizeof folder, "/proc/%d/cwd", pid);
+    if (strcmp(name == NULL ? words : name + 1, "nighd") != 0) {
+        return false; /* a program with a node in it says nothing on its command line */
+    }
+    for (const char *word = words; word < end; word += strlen(word) + 1) {
+        value = value_of(word, end, &name_bytes);
+        if (value != NULL && strncmp(word + 2, "config", name_bytes) == 0 && name_bytes == 6) {
+            (void)snprintf(config, sizeof config, "%s%s%s", value[0] == '/' ? "" : folder,
+                           value[0] == '/' ? "" : "/", value);
+            (void)read_lines(root, config, folder, setup);
+        }
+    }
+    for (const char *word = words; word < end; word += strlen(word) + 1) {
+        value = value_of(word, end, &name_bytes);
+        if (value != NULL) {
+            take(setup, word + 2, name_bytes, value, folder); /* flags win */
+        }
+    }
+    return true;
+}
