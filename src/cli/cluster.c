@@ -56,13 +56,15 @@ static void note_signal(int number)
 
 static const int endings[] = {SIGINT, SIGTERM, SIGHUP};
 
-/* Who interrupts a start has it undone, and who does so twice ends that, too: 'nigh cluster stop'
- * removes what is left then. */
+/* Who interrupts a start has it undone, and who presses that key twice ends that, too: 'nigh
+ * cluster stop' removes what is left then. timeout(1), and a terminal that closes, say the same
+ * twice to who means it once. */
 static void catch_signals(void)
 {
-    struct sigaction action = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = note_signal};
 
     for (size_t i = 0; i < ARRAY_LENGTH(endings); i++) {
+        action.sa_flags = endings[i] == SIGINT ? (int)SA_RESETHAND : 0;
         sigaction(endings[i], &action, NULL);
     }
     (void)signal(SIGCHLD, SIG_DFL); /* ignored, a child's number is free as soon as it ends */
@@ -285,6 +287,7 @@ static _Noreturn void ask_until_agreed(const struct cluster *cluster, uint32_t r
     while (getppid() == parent) {
         client = client == NULL ? ask(cluster, rank, OPEN_US) : client;
         if (client != NULL && has_agreed(cluster, client)) {
+            nigh_client_close(client); /* else the node counts one that died */
             _exit(0);
         }
         (void)nanosleep(&pause, NULL);

@@ -126,6 +126,17 @@ static size_t read_until(struct report *report, int fd, uint64_t until_us, bool 
     return bytes;
 }
 
+/* All that a process of ours says, and its end. */
+static size_t hear(struct report *report, pid_t pid, int *end, bool *in_time)
+{
+    size_t bytes = read_until(report, *end, clock_now_us(&clock_monotonic) + VERB_US, in_time);
+
+    fd_close(end);
+    (void)kill(pid, SIGKILL); /* it has said all, or stands still */
+    (void)waitpid(pid, NULL, 0);
+    return bytes;
+}
+
 /* A sentence behind what is there. */
 static size_t add_sentence(struct report *report, size_t bytes, const char *sentence)
 {
@@ -185,10 +196,7 @@ static size_t ask_verb(struct report *report, const char *const *words)
     if (pid < 0) {
         return add_sentence(report, 0, "none: this machine has no room for another process\n");
     }
-    bytes = read_until(report, end, clock_now_us(&clock_monotonic) + VERB_US, &in_time);
-    fd_close(&end);
-    (void)kill(pid, SIGKILL); /* it has said all, or stands still */
-    (void)waitpid(pid, NULL, 0);
+    bytes = hear(report, pid, &end, &in_time);
     return in_time ? bytes : add_sentence(report, bytes, "\nit did not end in time\n");
 }
 
@@ -393,13 +401,15 @@ static void add_log(struct report *report)
                        : find_log(report, found) ? found
                                                  : NULL;
     size_t bytes = path == NULL ? 0 : read_file(report, path, LOG_BYTES);
+    /* What the node wrote to may be something else by now, which was read then. */
+    bool is_still = path != found || find_log(report, found);
     char *line = bytes >= LOG_BYTES ? memchr(report->text, '\n', bytes) : NULL;
 
     if (line != NULL) { /* the first one is cut */
         bytes -= (size_t)(line + 1 - report->text);
         memmove(report->text, line + 1, bytes);
     }
-    if (path == NULL) {
+    if (path == NULL || !is_still) {
         bytes = (size_t)snprintf(report->text, TEXT_BYTES,
                                  "none: the node writes to no file: journalctl -u nighd >FILE, and "
                                  "nigh support --log FILE\n");
@@ -419,24 +429,57 @@ static void learn_host(struct redact *redact, const char *host)
     redact_name(redact, first);
 }
 
+/* A line each for its name and its address. In a process of its own: a question to a node that
+ * stands still has no end. */
+static _Noreturn void tell_members(struct cli *cli, int end)
+{
+    nigh_client_options options = {.struct_size = sizeof options,
+                                   .socket_path = cli->socket_path,
+                                   .name = "nigh support",
+                                   .timeout_us = cli_open_timeout_us(cli),
+                                   .flags = NIGH_OPEN_READ_ONLY};
+    const nigh_node_info *nodes;
+    size_t count = 0;
+
+    if (nigh_client_open(&options, &cli->client) == NIGH_OK) {
+        nodes = cli_look_at_nodes(cli) == NIGH_OK ? cli_nodes_seen(&count) : NULL;
+        for (size_t i = 0; i < count; i++) {
+            (void)dprintf(end, "%s\n%s\n", nodes[i].name, nodes[i].address);
+        }
+        nigh_client_close(cli->client);
+    }
+    _exit(0);
+}
+
 static void learn_members(struct report *report)
 {
-    const nigh_node_info *nodes;
-    size_t count;
+    char *line = report->text, *end, host[256];
+    int ends[2];
+    bool in_time;
+    pid_t pid;
 
-    if (report->cli->client == NULL || cli_look_at_nodes(report->cli) != NIGH_OK) {
+    if (pipe2(ends, O_CLOEXEC) != 0) {
         return;
     }
-    nodes = cli_nodes_seen(&count);
-    for (size_t i = 0; i < count; i++) {
-        char host[sizeof nodes[i].address];
-        const char *colon = strrchr(nodes[i].address, ':');
+    pid = fork();
+    if (pid == 0) {
+        tell_members(report->cli, ends[1]);
+    }
+    fd_close(&ends[1]);
+    if (pid < 0) {
+        fd_close(&ends[0]);
+        return;
+    }
+    report->text[hear(report, pid, &ends[0], &in_time)] = '\0';
+    for (; (end = strchr(line, '\n')) != NULL; line = end + 1) {
+        const char *colon = memrchr(line, ':', (size_t)(end - line));
 
-        redact_name(&report->redact, nodes[i].name);
-        redact_name(&report->redact, nodes[i].address);
-        (void)snprintf(host, sizeof host, "%.*s",
-                       colon == NULL ? 0 : (int)(colon - nodes[i].address), nodes[i].address);
-        learn_host(&report->redact, host);
+        *end = '\0';
+        redact_name(&report->redact, line);
+        if (colon != NULL) {
+            (void)snprintf(host, sizeof host, "%.*s", (int)(colon - line), line);
+            learn_host(&report->redact, host);
+        }
     }
 }
 
@@ -560,16 +603,8 @@ static void write_all(struct report *report)
 /* The node that lives, if one does, and what it was told. */
 static void find_node(struct report *report)
 {
-    nigh_client_options options = {.struct_size = sizeof options,
-                                   .socket_path = report->cli->socket_path,
-                                   .name = "nigh support",
-                                   .timeout_us = cli_open_timeout_us(report->cli),
-                                   .flags = NIGH_OPEN_READ_ONLY};
     uid_t uid = geteuid();
 
-    if (nigh_client_open(&options, &report->cli->client) != NIGH_OK) {
-        report->cli->client = NULL;
-    }
     /* One that lets nobody in is who is most in need of a report. */
     report->is_nighd = cli_find_process(report->cli, &report->pid, &uid) && report->pid > 0 &&
                        setup_read_process("", report->pid, &report->setup);

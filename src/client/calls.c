@@ -129,7 +129,7 @@ static nigh_status call_tell_none(const struct client_op *op, nigh_status status
         return error_set(op->client, status,
                          "no node that can be reached has a service of this name");
     }
-    return error_note_end(op->client, status);
+    return op_note(op, status);
 }
 
 /* No service can have carried it out, whatever it is. */
@@ -187,7 +187,7 @@ nigh_status calls_explain(const struct client_op *op, nigh_status status)
                    : error_set(op->client, status, "node %u did not answer in time", rank);
     case NIGH_INVALID:
         return error_set(op->client, status, "not valid: there is no node %u (nigh nodes)", rank);
-    default: return error_note_end(op->client, status);
+    default: return op_note(op, status);
     }
 }
 

@@ -202,8 +202,8 @@ struct nigh_client {
     bool armed;
     bool poked; /* the socket said so, since a look at it began */
     bool subscribed;
-    uint32_t hears;     /* NIGH_SUBSCRIBE_*, that a new connection asks for, too */
-    bool events_missed; /* a restart of the node swallowed some */
+    uint32_t hears;             /* NIGH_SUBSCRIBE_*, that a new connection asks for, too */
+    _Atomic bool events_missed; /* a restart of the node swallowed some; written locked */
     uint32_t subscribe_flags;
     uint32_t event_lane; /* where the next look for events begins */
     uint64_t socket_seen_us;

@@ -113,6 +113,7 @@ nigh_status error_note_end(nigh_client *client, nigh_status status)
     if (thread != NULL && thread->error == status) {
         thread->error_index_full = thread->error_index_full || thread->index_was_full;
         thread->index_was_full = false;
+        thread->error_kept = false; /* told */
         return status;
     }
     return error_note(client, status);

@@ -148,7 +148,7 @@ static nigh_status multicast_tell(const struct client_op *op, nigh_status status
         return error_set(op->client, status,
                          "not valid: a rank that is not of the group (nigh nodes), or the bounds "
                          "of the request or value");
-    default: return error_note_end(op->client, status);
+    default: return op_note(op, status);
     }
 }
 

@@ -469,10 +469,13 @@ nigh_status nigh_op_status(const nigh_op *given)
                       : (nigh_status)atomic_load_explicit(&op->status, memory_order_acquire);
 }
 
-/* The sentence of an op that has ended with a failure, or of a wait for one whose time is up. What
- * is there may be of a step of it, or of its beginning; or else of any other call, that failed
- * alike.
- */
+nigh_status op_note(const struct client_op *op, nigh_status status)
+{
+    return op->kind->notes || (op->flags & OP_UNBEGUN) != 0 ? error_note_end(op->client, status)
+                                                            : error_note(op->client, status);
+}
+
+/* The sentence of an op that has ended with a failure, or of a wait for one whose time is up. */
 static nigh_status op_tell(const struct client_op *op, nigh_status status)
 {
     if (status == NIGH_OK || status != atomic_load_explicit(&op->status, memory_order_acquire)) {
@@ -481,8 +484,7 @@ static nigh_status op_tell(const struct client_op *op, nigh_status status)
     if (op->kind->tell != NULL) {
         return op->kind->tell(op, status);
     }
-    return op->kind->notes || (op->flags & OP_UNBEGUN) != 0 ? error_note_end(op->client, status)
-                                                            : error_note(op->client, status);
+    return op_note(op, status);
 }
 
 nigh_status nigh_wait(nigh_client *client, nigh_op *given, uint64_t timeout_us)

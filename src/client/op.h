@@ -213,6 +213,10 @@ nigh_status op_run(struct client_op *op);
 /* The rest of that, of an op that has begun. */
 nigh_status op_await(struct client_op *op);
 
+/* Notes how an op ended, where its kind has no sentence for it: what one of its own steps, or its
+ * beginning, said is kept; what another call that failed alike left is not. */
+nigh_status op_note(const struct client_op *op, nigh_status status);
+
 /* Ends an op with what it has, and `status` for what is missing; its copies under way first.
  * Locked. */
 void op_end_all(struct client_op *op, nigh_status status);

@@ -505,6 +505,7 @@ void pairs_take_bells(nigh_client *client, bool sleeps)
 
         if (place == PAIR_TIMER) {
             (void)!read(pairs->timer_fd, &expired, sizeof(expired));
+            client_ring_bell(client); /* an application may have slept on it */
         } else if ((live_of(pairs) >> place & 1) != 0) {
             take_bell(client, &pairs->all[place]);
         }

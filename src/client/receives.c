@@ -429,7 +429,7 @@ static nigh_status receive_tell(const struct client_op *op, nigh_status status)
                          "%d receives of this service wait already, or receives and calls of this "
                          "client have all places",
                          LIMIT_RECEIVES);
-    default: return error_note_end(op->client, status);
+    default: return op_note(op, status);
     }
 }
 

@@ -226,7 +226,7 @@ static nigh_status explain_change(const struct client_op *op, nigh_status status
     case NIGH_PEER_LOST:
         return error_set(op->client, status,
                          "a node that the change needs is not there (nigh nodes)");
-    default: return error_note_end(op->client, status);
+    default: return op_note(op, status);
     }
 }
 
@@ -316,7 +316,7 @@ nigh_status region_explain(const struct client_op *op, nigh_status status)
                                                          "and does not know the question");
     default: break;
     }
-    return moves_bytes ? error_note_end(op->client, status) : explain_change(op, status);
+    return moves_bytes ? op_note(op, status) : explain_change(op, status);
 }
 
 static const struct op_kind region_kind = {

@@ -120,6 +120,10 @@ static void resume_begin_anew(nigh_client *client, const struct attach_answer *a
         atomic_store_explicit(&client->lane[i].event_head, 0, memory_order_relaxed);
     }
     atomic_store_explicit(&client->state, CLIENT_ATTACHED, memory_order_release);
+    if (client->armed) { /* what the last node had of it may have gone unsaid */
+        atomic_store_explicit(&client->front->poke_wanted, 1, memory_order_relaxed);
+        shared_fence();
+    }
     ring_pay(client); /* first: what is created from now on may have the same place */
     ring_flush(client);
     if (client->subscribed) {
@@ -132,8 +136,9 @@ static void resume_begin_anew(nigh_client *client, const struct attach_answer *a
             ring_submit(client, i, NULL, 0, false, &copy);
         }
         ring_flush(client);
-        client->events_missed = true;
+        atomic_store_explicit(&client->events_missed, true, memory_order_relaxed);
         client_ring_bell(client); /* that is an event, of which no lane tells */
+        ring_tell(client);
     }
 }
 

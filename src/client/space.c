@@ -140,8 +140,7 @@ static nigh_status space_explain(const struct client_op *op, nigh_status status)
     if (place_explain(op, status)) {
         return status;
     }
-    return own != NULL ? error_set(op->client, status, "%s", own)
-                       : error_note_end(op->client, status);
+    return own != NULL ? error_set(op->client, status, "%s", own) : op_note(op, status);
 }
 
 static const struct op_kind space_kind = {

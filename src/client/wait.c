@@ -33,6 +33,7 @@ static bool wait_is_over(const nigh_client *client, const struct client_op *op)
         return atomic_load_explicit(&op->status, memory_order_acquire) != NIGH_PENDING;
     }
     return ring_has_events(client) ||
+           atomic_load_explicit(&client->events_missed, memory_order_relaxed) ||
            atomic_load_explicit(&client->state, memory_order_acquire) != CLIENT_ATTACHED ||
            client_look(client) != NIGH_OK;
 }

@@ -62,7 +62,8 @@ nigh_status nigh_unsubscribe(nigh_client *client)
     status = op_run(&op);
     if (status == NIGH_OK || status == NIGH_NOT_FOUND) {
         client_lock(client);
-        client->subscribed = client->events_missed = false;
+        client->subscribed = false;
+        atomic_store_explicit(&client->events_missed, false, memory_order_relaxed);
         watch_drop_events(client);
         client_unlock(client);
         ring_tell(client);
@@ -87,8 +88,8 @@ static bool watch_read(const struct session_event *from, nigh_event *event)
 /* One event of any lane, the lanes in turn. NIGH_TIMEOUT: none. Locked. */
 static nigh_status watch_take(nigh_client *client, nigh_event *event)
 {
-    if (client->events_missed) {
-        client->events_missed = false;
+    if (atomic_load_explicit(&client->events_missed, memory_order_relaxed)) {
+        atomic_store_explicit(&client->events_missed, false, memory_order_relaxed);
         memset(event, 0, sizeof(*event));
         event->kind = NIGH_EVENT_OVERFLOW;
         return NIGH_OK;

@@ -49,6 +49,7 @@ struct http {
     uint64_t accept_us;  /* not before this: there was no descriptor for who connects */
     struct connection connections[HTTP_CONNECTIONS];
     struct picture picture;
+    uint64_t made_us; /* when that was whole */
     enum {
         PICTURE_NONE,
         PICTURE_NUMBERS,
@@ -123,7 +124,7 @@ static nigh_status make_picture(struct http *http, bool has_all)
     nigh_status status;
 
     if (http->has >= (has_all ? PICTURE_ALL : PICTURE_NUMBERS) &&
-        clock_now_us(&clock_monotonic) - picture->asked_us < PICTURE_US)
+        clock_now_us(&clock_monotonic) - http->made_us < PICTURE_US)
         return NIGH_OK;
     http->has = PICTURE_NONE;
     status = attach(http);
@@ -134,6 +135,7 @@ static nigh_status make_picture(struct http *http, bool has_all)
         detach(http);
     else
         http->has = has_all ? PICTURE_ALL : PICTURE_NUMBERS;
+    http->made_us = clock_now_us(&clock_monotonic);
     return status;
 }
 

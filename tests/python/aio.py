@@ -132,7 +132,8 @@ async def test_close_ends_what_waits(waiter, client):
     get = asyncio.ensure_future(mine.get("never"))
     events = mine.events()
     news = asyncio.ensure_future(events.__anext__())
-    await asyncio.sleep(0.01)
+    while client.stats()["waiting"] == 0:
+        await asyncio.sleep(0)
     mine.close()
     with raises(nigh.ClosedError, "closed"):
         await asyncio.wait_for(get, 20)

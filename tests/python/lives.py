@@ -306,8 +306,8 @@ def test_a_handler_may_fork(client):
     before = signal.signal(signal.SIGALRM, fork)
     putter = threading.Timer(0.5, lambda: client.put("late", b"now"))
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.1)
         putter.start()
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
         try:
             got = bytes(client.get("late"))
         except nigh.ForkedError:

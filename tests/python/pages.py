@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What docs/python.md shows runs as it stands, and the type hints are of what there is."""
+"""What README.md and docs/python.md show runs as it stands, and the type hints are of what there is."""
 import ast
 import builtins
 import contextlib
@@ -16,17 +16,30 @@ from node import numpy, run_tests, with_client  # noqa: E402
 import nigh  # noqa: E402
 
 
-@with_client("--space-memory", "32M")
-def test_the_pages_programs_run(client):
-    numpy()
-    with open(os.path.join(os.environ["NIGH_SOURCE"], "docs", "python.md"), encoding="utf-8") as page:
+def run_blocks(client, name, count):
+    """The names that a page's programs leave, run one behind the other, and what they print."""
+    with open(os.path.join(os.environ["NIGH_SOURCE"], name), encoding="utf-8") as page:
         blocks = re.findall(r"^```python\n(.*?)^```$", page.read(), re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == count
     os.environ["NIGH_SOCKET"] = client.node.path
     names, said = {}, io.StringIO()
     with contextlib.redirect_stdout(said):
         for number, block in enumerate(blocks):
-            exec(compile(block, f"docs/python.md, block {number}", "exec"), names)
+            exec(compile(block, f"{name}, block {number}", "exec"), names)
+    return names, said
+
+
+@with_client()
+def test_the_readmes_program_runs(client):
+    ones = numpy().ones((1024, 1024))
+    names, _ = run_blocks(client, "README.md", 1)
+    assert (names["weights"] == ones).all() and not names["weights"].flags.writeable
+
+
+@with_client("--space-memory", "32M")
+def test_the_pages_programs_run(client):
+    numpy()
+    names, said = run_blocks(client, "docs/python.md", 3)
     assert said.getvalue() == "b'hello' b''\n", said.getvalue()
     assert (names["batch"]["x"] == names["weights"]).all()
     assert names["region"].fetch_add(0, 0) == 1

@@ -124,6 +124,9 @@ def test_three_nodes_can_be_used_at_once(place):
                            stdout=subprocess.PIPE, text=True, check=True).stdout.split()
     sockets = [place.socket(rank) for rank in range(3)]
     assert shell == [sockets[0], *sockets], printed
+    # Who asked them whether they agree has gone as clients go.
+    for socket in sockets:
+        assert json.loads(place.run("top", "--once", "--json", "--socket", socket)[1])["sessions_died"] == 0
     # All that needs the members' agreement, and without waiting for it.
     for rank, socket in enumerate(sockets):
         assert place.run("region", "create", f"r{rank}", "64K", "--spread", "--timeout", "1s", "--socket", socket)[0] == OK
@@ -205,8 +208,11 @@ def test_who_interrupts_a_start_has_it_undone(place):
         wait_for(lambda: os.path.exists(os.path.join(place.dir, "node1.pid")) and os.path.getsize(
             os.path.join(place.dir, "node1.pid")) > 0)
         start.send_signal(number)
+        first = start.stderr.readline()
+        if number != signal.SIGINT:
+            start.send_signal(number)  # as timeout(1) does
         _, said = start.communicate(timeout=120)
-        assert start.returncode == FAILED and "interrupted" in said, (start.returncode, said)
+        assert start.returncode == FAILED and "interrupted" in first + said, (start.returncode, first, said)
         assert place.is_clean()
 
 
@@ -267,7 +273,7 @@ def test_one_that_joins_while_nodes_are_started(place):
     """Nodes agree with it among them, though it is one more than a cluster here has at most."""
     flag, wrapper = place.says_ready_early(7)
     small = ["--memory", "32M", "--region-memory", "16M", "--space-memory", "16M"]
-    start = subprocess.Popen([NIGH, "cluster", "start", "8", "--dir", place.dir, "--nighd", wrapper, "--", *small],
+    start = subprocess.Popen([NIGH, "cluster", "start", "8", "--dir", place.dir, "--nighd", wrapper, "--timeout", "3m", "--", *small],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: os.path.exists(place.socket(0)), 120)
     with open(os.path.join(place.dir, "nodes"), encoding="ascii") as file:
@@ -277,8 +283,12 @@ def test_one_that_joins_while_nodes_are_started(place):
     ninth = subprocess.Popen([NIGHD, "--socket", own, "--lanes", "1", "--join", first, "--member", f"127.0.0.1:{port}",
                               "--cluster-key", os.path.join(place.dir, "key"), "--state", own + ".state", *small], stderr=subprocess.DEVNULL)
     raw.Node.running.append(ninth)
-    wait_for(lambda: len([node for node in json.loads(place.run("nodes", "--json", "--socket", place.socket(0))[1] or "[]")
-                          if node["view"] == "in"]) >= 8, 120)
+
+    def has_joined():
+        code, printed, _ = place.run("nodes", "--json", "--socket", place.socket(0))
+        return code == OK and any(node["address"] == f"127.0.0.1:{port}" and node["view"] == "in" for node in json.loads(printed))
+
+    wait_for(has_joined, 120)
     with open(flag, "w", encoding="ascii"):
         pass
     _, said = start.communicate(timeout=240)

@@ -175,7 +175,7 @@ def test_each_user_sees_his_own():
 
 
 def test_one_picture_for_all_who_ask():
-    """It is made ten times a second at most, for page and metrics; what each sees of it is decided when it is printed."""
+    """It is made ten times a second at most; what each sees of it is decided when it is printed."""
     (port,) = free_ports(1)
     node = raw.Node("--http", str(port))
     end_at, asked = time.monotonic() + 1, []

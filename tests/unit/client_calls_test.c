@@ -307,6 +307,28 @@ static nigh_client *open_own(struct fake_node *fake, struct own *own)
     return client;
 }
 
+/* A call that no node took is not said to be of the node that another call was of. */
+static void what_fails_alike_is_told_by_itself(void **state)
+{
+    struct own own = {0};
+    struct fake_node fake;
+    nigh_client *client = open_own(&fake, &own);
+    nigh_call_spec spec = {.struct_size = sizeof spec, .service = "any", .rank = 3};
+    char text[512];
+
+    (void)state;
+    assert_int_equal(nigh_call(client, &spec, 1000), NIGH_TIMEOUT);
+    (void)nigh_client_error(client, text, sizeof(text));
+    assert_non_null(strstr(text, "node 3"));
+    spec.rank = NIGH_ANY_RANK;
+    assert_int_equal(nigh_call(client, &spec, 1000), NIGH_TIMEOUT);
+    (void)nigh_client_error(client, text, sizeof(text));
+    assert_string_not_equal(text, "");
+    assert_null(strstr(text, "node 3"));
+    nigh_client_close(client);
+    fake_node_stop(&fake);
+}
+
 /* A node with no memory to lend serves all the same; who has more under way than there are places
  * waits for one of them. */
 static void who_has_places_needs_no_lease(void **state)
@@ -574,6 +596,7 @@ int main(void)
         cmocka_unit_test(what_finds_no_place_in_a_look_ends_in_time),
         cmocka_unit_test(what_is_here_is_received_without_a_place),
         cmocka_unit_test(too_little_memory_is_given_back),
+        cmocka_unit_test(what_fails_alike_is_told_by_itself),
         cmocka_unit_test(who_has_places_needs_no_lease),
         cmocka_unit_test(a_lease_of_no_use_is_not_asked_for_again_at_once),
         cmocka_unit_test(a_lease_beside_own_places_goes_back),

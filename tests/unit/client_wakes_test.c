@@ -11,6 +11,7 @@
 
 #include "base/fd.h"
 #include "client/client_internal.h"
+#include "client/pairs.h"
 #include "client_fixture.h"
 #include "client_pair.h"
 
@@ -337,6 +338,45 @@ static void test_each_deadline_of_a_pair_is_told(void **state)
     fd_close(&fds[1]);
 }
 
+static void await_the_timer(void *context)
+{
+    const nigh_client *client = context;
+
+    (void)is_readable(atomic_load(&client->pairs)->timer_fd, SLOW_MS);
+}
+
+/* Who leads reads the timer that was set for who sleeps on the descriptor: and its own call's
+ * deadline, which comes first, is what it was set for. */
+static void test_a_deadline_that_the_leader_hears_is_handed_on(void **state)
+{
+    enum {
+        FIRST_US = 100000
+    };
+    struct fixture f;
+    nigh_call_spec spec = {.struct_size = sizeof spec, .service = "any", .rank = NIGH_ANY_RANK},
+                   other = spec;
+    int fds[2], fd;
+    nigh_op op;
+
+    (void)state;
+    start(&f, &(struct fake_options){.rights = SESSION_HAS_PLACES});
+    fd = nigh_client_fd(f.client);
+    give_pair(&f.fake, f.client, "any", 0, fds);
+    assert_int_equal(nigh_call_start(f.client, &spec, 2 * FIRST_US, &op), NIGH_OK);
+    assert_int_equal(nigh_client_arm(f.client), NIGH_OK);
+    before_sleep = (struct between){await_the_timer, f.client};
+    assert_int_equal(nigh_call(f.client, &other, FIRST_US), NIGH_TIMEOUT);
+    assert_null(before_sleep.happens);
+    while (nigh_op_status(&op) == NIGH_PENDING) {
+        assert_true(is_readable(fd, SLOW_MS));
+        (void)nigh_poll(f.client);
+    }
+    assert_int_equal(nigh_op_status(&op), NIGH_TIMEOUT);
+    stop(&f);
+    fd_close(&fds[0]);
+    fd_close(&fds[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +387,7 @@ int main(void)
         cmocka_unit_test(test_the_next_node_is_asked_by_who_armed_before),
         cmocka_unit_test(test_missed_events_are_told_to_who_sleeps),
         cmocka_unit_test(test_each_deadline_of_a_pair_is_told),
+        cmocka_unit_test(test_a_deadline_that_the_leader_hears_is_handed_on),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

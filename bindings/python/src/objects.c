@@ -362,9 +362,9 @@ static PyObject *get_it(PyObject *self, PyObject *from, bool is_one, uint64_t ti
     return waits ? pending_wait(pending, status, timeout_us) : pending_begun(pending, status);
 }
 
-PyObject *objects_get(PyObject *self, PyObject *arguments, PyObject *names)
+static PyObject *parse_get(PyObject *self, PyObject *arguments, PyObject *names, char **keywords,
+                           bool is_one, bool waits)
 {
-    static char *keywords[] = {"id", "timeout", "no_copy", NULL};
     uint64_t timeout_us = NIGH_FOREVER;
     int no_copy = 0;
     PyObject *from;
@@ -373,35 +373,28 @@ PyObject *objects_get(PyObject *self, PyObject *arguments, PyObject *names)
                                      &timeout_us, &no_copy)) {
         return NULL;
     }
-    return get_it(self, from, true, timeout_us, no_copy, true);
+    return get_it(self, from, is_one, timeout_us, no_copy, waits);
+}
+
+PyObject *objects_get(PyObject *self, PyObject *arguments, PyObject *names)
+{
+    static char *keywords[] = {"id", "timeout", "no_copy", NULL};
+
+    return parse_get(self, arguments, names, keywords, true, true);
 }
 
 PyObject *objects_get_many(PyObject *self, PyObject *arguments, PyObject *names)
 {
     static char *keywords[] = {"ids", "timeout", "no_copy", NULL};
-    uint64_t timeout_us = NIGH_FOREVER;
-    int no_copy = 0;
-    PyObject *from;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O|O&p", keywords, &from, convert_timeout,
-                                     &timeout_us, &no_copy)) {
-        return NULL;
-    }
-    return get_it(self, from, false, timeout_us, no_copy, true);
+    return parse_get(self, arguments, names, keywords, false, true);
 }
 
 PyObject *objects_get_start(PyObject *self, PyObject *arguments, PyObject *names)
 {
     static char *keywords[] = {"ids", "timeout", "no_copy", NULL};
-    uint64_t timeout_us = NIGH_FOREVER;
-    int no_copy = 0;
-    PyObject *from;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O|O&p", keywords, &from, convert_timeout,
-                                     &timeout_us, &no_copy)) {
-        return NULL;
-    }
-    return get_it(self, from, false, timeout_us, no_copy, false);
+    return parse_get(self, arguments, names, keywords, false, false);
 }
 
 PyObject *objects_contains(PyObject *self, PyObject *from)
