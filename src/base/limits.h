@@ -362,7 +362,7 @@
 #define LIMIT_SPACE_MESSAGE       64  /* bytes of a message from one node to another */
 #define LIMIT_SPACE_RECEIVES      128 /* messages of one link on their way to a node: its receives */
 #define LIMIT_SPACE_SENDS         256 /* of one link that have not ended: behind credits, or under way */
-#define LIMIT_SPACE_BLOCKS        (UINT64_C(1) << 30) /* of one space's home at one node */
+#define LIMIT_SPACE_BLOCKS        ((UINT64_C(1) << 30) - 1) /* of one space's home at one node */
 #define LIMIT_SPACE_ASKS          256   /* of blocks of one home, that a node has under way */
 #define LIMIT_SPACE_OPENING       256   /* bytes that a home which opens asks for, not there yet; */
 #define LIMIT_SPACE_OPEN_BLOCKS   65536 /* blocks of it that it opens in one turn */

@@ -634,12 +634,12 @@ nigh_status nigh_client_arm(nigh_client *client)
         pairs_take_bells(client, false); /* which may look into the socket, too */
         pairs_arm(client);
         op_arm(client);
+        /* Set after the socket was emptied and before the caller looks: a poke from here on stays
+         * in the socket, or whoever takes it out rings the bell. Of a node that is away the next
+         * one is asked, by who resumes (resume.c). */
+        atomic_store_explicit(&client->front->poke_wanted, 1, memory_order_relaxed);
+        shared_fence();
     }
-    /* Set after the socket was emptied and before the caller looks: a poke from here on stays in
-     * the socket, or whoever takes it out rings the bell. Of a node that is away it is asked, too:
-     * the next one finds it in the session's memory. */
-    atomic_store_explicit(&client->front->poke_wanted, 1, memory_order_relaxed);
-    shared_fence();
     client->armed = true;
     client_tell_change(client, before);
     client_unlock(client);

@@ -204,10 +204,29 @@ static bool say_one(struct lane_spaces *at, uint8_t seat)
     return true;
 }
 
+/* Who stood still may have been left out of a view, and does not know: what it had is lost to the
+ * others then, who have gone on without it. */
+static bool may_be_out(const struct lane_spaces *at)
+{
+    bool has_had = false;
+
+    LIST_FOREACH(node, &at->here)
+    {
+        const struct space_here *here = container_of(node, struct space_here, link);
+
+        has_had = has_had || (here->has_members && !here->is_deleted && !here->is_replaced);
+    }
+    return has_had && !lane_spaces_serve(at);
+}
+
+/* Over a link that is new nobody meets an engine of before until it is known to be one to go on
+ * with. */
 static bool say_letters(struct lane_spaces *at)
 {
     bool any = false;
 
+    if (space_registry_to_say(at->registry) == 0 || may_be_out(at))
+        return false;
     for (uint64_t left = space_registry_to_say(at->registry); left != 0; left &= left - 1) {
         uint8_t seat = (uint8_t)__builtin_ctzll(left);
 

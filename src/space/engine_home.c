@@ -672,7 +672,7 @@ static void keep_with(struct space_engine *engine, uint64_t number)
         }
         engine->lives[number] = life;
     }
-    engine_log_place(engine, number, number - first);
+    engine_log_place(engine, number, number - first, given_with(engine, number));
 }
 
 /*
@@ -758,7 +758,7 @@ static void open_block(struct space_engine *engine, uint64_t number)
 {
     bool is_anew = !engine->has_begun && !engine->is_recovered;
 
-    if (is_anew && given_with(engine, number) > 1) {
+    if (is_anew && (given_with(engine, number) > 1 || is_claimed(engine, number))) {
         keep_with(engine, number);
     }
     (void)engine_home_here(engine, number, SPACE_HOME_REBUILT);

@@ -505,8 +505,9 @@ uint64_t engine_log_alloc(struct space_engine *engine, uint64_t first, uint32_t 
 void engine_log_claim(struct space_engine *engine, uint64_t number, uint8_t seat,
                       struct space_epoch epoch);
 void engine_log_free(struct space_engine *engine, uint64_t number);
-/* Of a home that began anew: as a block of the malloc that so many before it are of. */
-void engine_log_place(struct space_engine *engine, uint64_t number, uint64_t before);
+/* Of a home that began anew: as a block of a malloc of so many, of which so many are before it. */
+void engine_log_place(struct space_engine *engine, uint64_t number, uint64_t before,
+                      uint64_t blocks);
 void engine_log_term(struct space_engine *engine);
 void engine_log_member(struct space_engine *engine, uint8_t seat);
 /* A block takes a frame. */

@@ -188,25 +188,44 @@ void engine_log_free(struct space_engine *engine, uint64_t number)
     }
 }
 
+/* Whether a block is logged as of a malloc of so many, of which so many are before it. */
+static bool is_placed(const struct space_engine *engine, uint64_t number, uint64_t before,
+                      uint64_t blocks)
+{
+    const struct space_log_block *known = &engine->log.home[number];
+
+    if (known->state == SPACE_LOG_IS_FREE) {
+        return false;
+    }
+    return before == 0 ? known->run != 0 && known->run <= blocks
+                       : known->run == 0 && engine->log.home[number - before].run > before;
+}
+
 /*
  * What was claimed is known as given alone until the home opens, as others of its malloc may be
- * claimed behind it. In order of blocks: the first one's run is to be of all.
+ * claimed behind it; or as a start claimed it that ended before it was open. In order of blocks:
+ * the first one's run is to be of all.
  */
-void engine_log_place(struct space_engine *engine, uint64_t number, uint64_t before)
+void engine_log_place(struct space_engine *engine, uint64_t number, uint64_t before,
+                      uint64_t blocks)
 {
     struct space_log_block known;
     struct space_log_record record = {.kind = SPACE_LOG_LOST};
+    bool is_lost = engine->entries[number].state == SPACE_HOME_LOST, stays;
 
     if (!engine_has_log(engine)) {
         return;
     }
     known = engine->log.home[number];
-    if (known.state != SPACE_LOG_IS_FREE && (before == 0 || known.run == 0)) {
+    stays = is_placed(engine, number, before, blocks);
+    if (stays && (!is_lost || known.state == SPACE_LOG_IS_LOST)) {
         return;
     }
-    engine_log_free(engine, number);
-    (void)engine_log_alloc(engine, number, 1, before);
-    if (known.state == SPACE_LOG_IS_OWNED) {
+    if (!stays) {
+        engine_log_free(engine, number);
+        (void)engine_log_alloc(engine, number, 1, before);
+    }
+    if (known.state == SPACE_LOG_IS_OWNED && !is_lost) {
         record = (struct space_log_record){.kind = SPACE_LOG_OWNED,
                                            .seat = known.owner,
                                            .is_ours = known.is_ours,

@@ -36,6 +36,7 @@ bool space_info_is_valid(const struct space_info *info)
            (block & (block - 1)) == 0 && info->home_bytes >= 2 * (uint64_t)block &&
            info->home_bytes <= LIMIT_SPACE_HOME_BYTES && info->cache_bytes > 0 &&
            info->cache_bytes <= LIMIT_SPACE_HOME_BYTES && info->home_bytes % block == 0 &&
+           info->home_bytes / block <= LIMIT_SPACE_BLOCKS &&
            info->durability <= SPACE_DURABLE_SYNC && is_right(info->mode) &&
            is_right(info->mode >> 2);
 }

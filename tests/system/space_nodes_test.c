@@ -658,7 +658,7 @@ static void a_node_that_stood_still_comes_back_with_nothing(void **state)
     struct world world;
     struct reader reader;
     nigh_space *spaces[NODES];
-    nigh_space_address word, lost;
+    nigh_space_address word, lost, given = 0;
     nigh_status status = NIGH_OK;
     uint64_t value = 7;
 
@@ -682,12 +682,16 @@ static void a_node_that_stood_still_comes_back_with_nothing(void **state)
     assert_int_equal(kill(world.node[2].pid, SIGCONT), 0);
     end_reader(&reader);
     assert_true(reader.status == NIGH_CLOSED || (reader.status == NIGH_OK && reader.value == 8));
+    /* Nor do others meet it as what it was: what it gives them stays. */
+    assert_true(SUPPORT_WAIT(
+        nigh_space_alloc(spaces[0], 512, NIGH_SPACE_ON(2), 1000, &given) == NIGH_OK, 20000));
     /* What it had is nobody's, and so are locks of its clients: they open it anew. */
     assert_true(SUPPORT_WAIT((status = read_word(spaces[2], word, &value)) == NIGH_CLOSED, 20000));
     nigh_space_close(spaces[2]);
     spaces[2] = open_space(world.client[2], "still", NIGH_SPACE_ALL);
     assert_int_equal(get(&world, 2, spaces[2], word), 8);
     assert_int_equal(read_word(spaces[2], lost, &value), NIGH_PEER_LOST);
+    assert_int_equal(get(&world, 1, spaces[1], given), 0);
     lost = alloc_at(&world, 0, spaces[0], 512, 2);
     value = 9;
     write_all(&world, 2, spaces[2], lost, &value, sizeof value);

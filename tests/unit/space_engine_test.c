@@ -2536,6 +2536,49 @@ static void what_one_malloc_gave_is_logged_as_one(void **state)
     end_with_log();
 }
 
+/* A home that was claimed, and ended before it was open: blocks 1 to 4 were of one malloc, and what
+ * is behind them of another, as far as it had heard. */
+static void leave_unopened(struct space_log_state *found)
+{
+    found->members &= ~space_bit(0);
+    for (uint32_t n = 1; n < 8; n++) {
+        found->blocks[n] = (struct space_log_block){.state = SPACE_LOG_IS_OWNED,
+                                                    .life = 3,
+                                                    .owner = n == 3 ? 2 : 1,
+                                                    .run = n == 1   ? 4u
+                                                           : n == 5 ? 3u
+                                                                    : 0u};
+    }
+}
+
+/* By the next start some of it is gone, and is had by nobody: its log says so, too. */
+static void what_a_start_claimed_in_vain_is_put_right(void **state)
+{
+    static const uint32_t runs[8] = {[1] = 3, [5] = 1, [7] = 1};
+
+    (void)state;
+    change_found = leave_unopened;
+    create_with_log(7, 5);
+    change_found = NULL;
+    meet_with(1, 5, 7);
+    meet_with(2, 5, 7);
+    run_all();
+    say(2, claim_of(SPACE_HOME_CLAIM_DIRTY, of_life(3, 3), 2));
+    say(1, claim_of(SPACE_HOME_CLAIM_SHARED, of_life(3, 5), 0));
+    say(1, claim_of(SPACE_HOME_CLAIM_SHARED, of_life(3, 7), 0));
+    say_term(1, SPACE_TERM_CLAIMED, 6, 0);
+    say_term(2, SPACE_TERM_CLAIMED, 6, 0);
+    run_all();
+    assert_true(space_engine_is_open(engine));
+    for (uint32_t n = 1; n < 8; n++) {
+        assert_int_equal(engine->log.home[n].run, runs[n]);
+        assert_int_equal(engine->log.home[n].state, n == 4 || n == 6 ? SPACE_LOG_IS_FREE
+                                                    : n < 3          ? SPACE_LOG_IS_LOST
+                                                                     : SPACE_LOG_IS_OWNED);
+    }
+    end_with_log();
+}
+
 /* What a client that is gone had allocated is freed also where its home is only just coming back.
  */
 static void what_is_freed_as_a_home_comes_back_waits_for_it(void **state)
@@ -3205,6 +3248,7 @@ int main(void)
         cmocka_unit_test(a_home_with_a_log_takes_bytes_as_it_opens),
         cmocka_unit_test(a_first_opening_holds_what_it_asked_for),
         cmocka_unit_test(what_one_malloc_gave_is_logged_as_one),
+        cmocka_unit_test(what_a_start_claimed_in_vain_is_put_right),
         cmocka_unit_test(what_is_freed_as_a_home_comes_back_waits_for_it),
         cmocka_unit_test(what_a_free_has_left_is_freed_at_a_start),
         cmocka_unit_test(a_free_begins_with_its_first_block),

@@ -539,6 +539,19 @@ static void to_write_alone_is_no_right(void **state)
     }
 }
 
+/* A run of the allocator's has a length of 30 bits. */
+static void more_blocks_than_can_be_counted_are_no_space(void **state)
+{
+    struct space_info info = info_of("large");
+
+    (void)state;
+    info.block_bytes = LIMIT_SPACE_BLOCK_MIN;
+    info.home_bytes = LIMIT_SPACE_BLOCKS * LIMIT_SPACE_BLOCK_MIN;
+    assert_true(space_info_is_valid(&info));
+    info.home_bytes += LIMIT_SPACE_BLOCK_MIN;
+    assert_false(space_info_is_valid(&info));
+}
+
 static void do_something(void)
 {
     static const char *const names[] = {"a", "b", "c", "d", "e", "f"};
@@ -647,6 +660,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_ask_ends_when_the_link_goes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(more_than_there_may_be_are_refused, set_up, tear_down),
         cmocka_unit_test(to_write_alone_is_no_right),
+        cmocka_unit_test(more_blocks_than_can_be_counted_are_no_space),
         cmocka_unit_test_setup_teardown(courses_with_links_that_break_end_in_agreement, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_makes_no_sense_is_refused, set_up, tear_down),
