@@ -45,8 +45,9 @@ RUN_TESTS = $(RUN_MESON) --no-suite rdma -C
 COMMA := ,
 SIZE_WORDS = $(subst $(COMMA), ,$(SIZES))
 # Linked as one: a get from another node is a seventh less instructions. Archives can be linked without it, too. Only gcc
-# makes such archives, and clang's own needs a linker that a Debian may not have.
-RELEASE = --buildtype=release $(if $(findstring Free Software,$(shell $(CC) --version)),-Db_lto=true -Dc_args=-ffat-lto-objects)
+# makes such archives, and clang's own needs a linker that a Debian may not have. Which it is the shell asks, behind
+# tools/setup: make itself would ask before that has installed a compiler, and build all again the next time.
+RELEASE = --buildtype=release $$($(CC) --version | grep -q 'Free Software' && echo -Db_lto=true -Dc_args=-ffat-lto-objects)
 SAN = -Db_lundef=false -Dexamples=false -Dman=disabled
 ASAN = --buildtype=debugoptimized -Db_sanitize=address,undefined $(SAN) "-Dc_args=-fno-sanitize-recover=undefined -g1"
 # What test-rdma runs: the programs of `make test`, or those of `make asan`; a guest keeps a processor busy.

@@ -148,6 +148,19 @@ END
 expect 0 "c a e d; a e b; c a e d; " "share: each has its turn, those that begin first before others" shares
 expect 1 "usage" "share: no number" "$tree/tools/share" build 0 x long
 expect 1 "usage" "share: no turn at all" "$tree/tools/share" build 0 long=0
+
+# A bare machine: its compiler comes with tools/setup, when make has read all that it is to do.
+plant bare/tools/setup '#!/bin/sh\nprintf "#!/bin/sh\\necho Free Software\\n" >cc && chmod +x cc\n'
+plant bare/tools/configure '#!/bin/sh\necho "configure: $*"\n'
+plant bare/tools/check-layers '#!/bin/sh\n'
+plant bare/tools/compile '#!/bin/sh\n'
+chmod +x "$tree"/bare/tools/*
+# bare GOAL: make GOAL there, as if it had no compiler yet.
+bare() {
+    rm -f "$tree/bare/cc"
+    env -u MAKEFLAGS make --no-print-directory -C "$tree/bare" -f "$tools/../Makefile" CC=./cc "$@" 2>&1
+}
+expect 0 "configure: build/release --buildtype=release -Db_lto=true" "make: the first build is as the next" bare all
 expect 2 "no group named" "setup: an unknown group" "$tree/tools/setup" nonsense
 expect 0 "1..0" "mutants: none" "$tree/tools/test-mutants" "$tree"
 # Sixteen, the first of which a second commit touches.
