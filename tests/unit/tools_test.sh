@@ -162,6 +162,18 @@ bare() {
 }
 expect 0 "configure: build/release --buildtype=release -Db_lto=true" "make: the first build is as the next" bare all
 expect 2 "no group named" "setup: an unknown group" "$tree/tools/setup" nonsense
+# Somebody who is not root, on a machine that has nothing, with and without a sudo that asks for a password.
+plant user/dpkg-query '#!/bin/sh\nexit 1\n'
+plant user/id '#!/bin/sh\necho 1000\n'
+chmod +x "$tree"/user/*
+expect 1 "as root, run this and try again:
+    apt-get update && apt-get install -y --no-install-recommends gcc " "setup: who may not install is told what root types" \
+    env PATH="$tree/user" /bin/sh "$tree/tools/setup" build
+plant user/sudo '#!/bin/sh\nexit 1\n'
+chmod +x "$tree"/user/sudo
+expect 1 "setup: missing packages; run this and try again:
+    sudo apt-get update && sudo apt-get install -y --no-install-recommends gcc " "setup: with sudo where there is one" \
+    env PATH="$tree/user" /bin/sh "$tree/tools/setup" build
 expect 0 "1..0" "mutants: none" "$tree/tools/test-mutants" "$tree"
 # Sixteen, the first of which a second commit touches.
 for n in a b c d e f g h i j k l m n o p; do plant "tests/mutants/$n.patch" '# test: a\n# expect: b\n'; done
