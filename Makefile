@@ -68,11 +68,11 @@ endif
 all: ## build the programs and libraries in build/release
 	@tools/setup build
 	@tools/check-layers
+	@[ -e build/release/src/cli/nigh ] || echo "building in build/release, some three minutes on two cores; says nothing more when all is well"
 	@tools/configure build/release $(RELEASE) -Dtests=false -Dbench=false
 	@$(COMPILE) build/release
 
 demo: ## two nodes: processes read real data in place, the other node gets it; prints what was measured
-	@[ -e build/release/examples/example-share ] || echo "demo: building first, about half a minute on two cores"
 	@$(MAKE) --no-print-directory all
 	@examples/demo build/release
 
