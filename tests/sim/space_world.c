@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "memory/space_record.h"
 #include "support/support.h"
 
 #define SPACE_NUMBER 7u
@@ -495,6 +496,17 @@ static void start_client(struct world *world, struct world_node *node, struct wo
     }
 }
 
+/* What is on the way to its home is done there when it comes, though nobody waits for it any more.
+ */
+static void note_doubt(struct world *world, const struct world_client *client)
+{
+    struct world_block *block = &world->blocks[client->block];
+
+    if (space_kind_is_atomic(client->kind) && block->address == client->address) {
+        block->has_doubt = true;
+    }
+}
+
 static void stop_client(struct world *world, struct world_node *node, struct world_client *client)
 {
     if (client->state != CLIENT_GONE) {
@@ -505,6 +517,7 @@ static void stop_client(struct world *world, struct world_node *node, struct wor
             (void)record_lock(world, client, client->held, client->held_life, LINEAR_UNLOCK);
         }
         client->holds = false;
+        note_doubt(world, client);
         if (world->rules.users != NULL) {
             world->rules.users->stopped(world->rules.users->context,
                                         (uint32_t)(node - world->nodes),
@@ -1557,7 +1570,7 @@ static bool is_in_use(struct world *world, uint32_t block)
 
 static void do_free(struct world *world, struct world_client *client)
 {
-    if (is_in_use(world, client->block)) {
+    if (world->blocks[client->block].has_doubt || is_in_use(world, client->block)) {
         return;
     }
     ask(world, client, SPACE_RECORD_FREE, world->blocks[client->block].first, 0, 0, 0);
@@ -1628,7 +1641,7 @@ static void note_alloc(struct world *world, const struct world_node *node,
         push_past(&block->words[n], 0);
     }
     block->is_used = true;
-    block->is_freed = false;
+    block->is_freed = block->has_doubt = false;
     block->is_firm = world->rules.sync || &world->nodes[space_address_seat(address)] != node;
     block->address = address;
     block->first = first;
@@ -1691,6 +1704,7 @@ static void note_answer(struct world *world, struct world_node *node, struct wor
               world->rules.lossy,
           "what was given is said to be free");
     if (status != NIGH_OK) {
+        note_doubt(world, client);
         if (client->kind == SPACE_RECORD_FREE || status == NIGH_NODE_LOST ||
             (status == NIGH_NOT_FOUND && !block->is_freed)) {
             block->is_used = false; /* it may be, or not: nobody uses it any more */

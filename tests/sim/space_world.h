@@ -179,7 +179,8 @@ struct world_word {
 
 struct world_block {
     bool is_used, is_freed;
-    bool is_firm; /* that it was given is durable */
+    bool is_firm;   /* that it was given is durable */
+    bool has_doubt; /* of an atomic nobody knows whether it was done, or will be: it is not freed */
     uint64_t address, life;
     uint64_t first; /* of what was given with it: it alone is used */
     struct world_word *words;

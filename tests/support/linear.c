@@ -160,6 +160,50 @@ static size_t sort(const struct linear_op *ops, size_t count, const struct linea
     return used;
 }
 
+/* Whether any of these found it, or what it did depends on it. */
+static bool is_seen(const struct linear_op *const *ops, size_t count, uint64_t value)
+{
+    for (size_t n = 0; n < count; n++) {
+        if (ops[n]->ended == LINEAR_NEVER
+                ? ops[n]->kind == LINEAR_ADD ||
+                      (ops[n]->kind == LINEAR_SWAP && ops[n]->compare == value)
+                : ops[n]->kind != LINEAR_WRITE && ops[n]->found == value) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether another write of the word lies within one: it is put right before that. */
+static bool has_one_within(const struct linear_op *const *ops, size_t count, size_t number)
+{
+    for (size_t n = number + 1; n < count && ops[n]->begun < ops[number]->ended; n++) {
+        if (ops[n]->kind == LINEAR_WRITE && ops[n]->begun > ops[number]->begun &&
+            ops[n]->ended < ops[number]->ended) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A write that nobody sees, over another one, fits into every order of the rest: many that are
+ * under way for long would make as many sets of operations that are to be tried. */
+static size_t without_unseen(const struct linear_op **ops, size_t count)
+{
+    size_t left = 0;
+
+    for (size_t n = 0; n < count; n++) {
+        const struct linear_op *op = ops[n];
+
+        if (op->kind == LINEAR_WRITE && has_one_within(ops, count, n) &&
+            !is_seen(ops, count, op->given)) {
+            continue;
+        }
+        ops[left++] = op;
+    }
+    return left;
+}
+
 struct linear_result linear_check(const struct linear_op *ops, size_t count, linear_model model,
                                   uint64_t initial, uint64_t budget_steps)
 {
@@ -174,10 +218,12 @@ struct linear_result linear_check(const struct linear_op *ops, size_t count, lin
     for (size_t from = 0, to; from < used && result.verdict == LINEAR_YES; from = to) {
         const struct linear_op *stuck = NULL;
         uint64_t most = result.steps;
+        size_t left;
 
         for (to = from; to < used && sorted[to]->word == sorted[from]->word; to++) {
         }
-        result = linear_search(sorted + from, to - from, model, initial, budget_steps, &stuck);
+        left = model == linear_register ? without_unseen(sorted + from, to - from) : to - from;
+        result = linear_search(sorted + from, left, model, initial, budget_steps, &stuck);
         result.word = sorted[from]->word;
         result.stuck = stuck == NULL ? 0 : (size_t)(stuck - ops);
         result.steps = result.steps > most ? result.steps : most;

@@ -303,6 +303,31 @@ static void what_takes_too_long_is_not_decided(void **state)
     assert_int_equal(linear_check(ops, 3, linear_register, 0, 100000).verdict, LINEAR_YES);
 }
 
+/* Who writes for long beside many others, and is not seen, is put anywhere. */
+static void what_nobody_sees_takes_no_time(void **state)
+{
+    enum {
+        WIDE = 30,
+        NARROW = 40
+    };
+    struct linear_op ops[WIDE + 2 * NARROW];
+    uint32_t count = 0;
+
+    (void)state;
+    for (uint32_t n = 0; n < WIDE; n++) {
+        ops[count++] = (struct linear_op)WRITE(1 + n, 10000 + n, 1000 + n);
+    }
+    for (uint32_t n = 0; n < NARROW; n++) {
+        ops[count++] = (struct linear_op)WRITE(100 + 10 * n, 103 + 10 * n, 1 + n);
+        ops[count++] = (struct linear_op)READ(104 + 10 * n, 106 + 10 * n, 1 + n);
+    }
+    assert_int_equal(linear_check(ops, count, linear_register, 0, 10000).verdict, LINEAR_YES);
+    ops[count - 1].found = NARROW - 1;
+    assert_int_equal(linear_check(ops, count, linear_register, 0, 10000).verdict, LINEAR_NO);
+    ops[count - 1].found = 1000; /* that one is seen: it is behind all the others */
+    assert_int_equal(linear_check(ops, count, linear_register, 0, 10000).verdict, LINEAR_YES);
+}
+
 /* ---- small ones, by all orders -------------------------------------------- */
 
 /* Whether these, in this order, are a history of a register, and each began before those ended
@@ -415,6 +440,7 @@ int main(void)
         cmocka_unit_test(a_history_is_what_was_recorded),
         cmocka_unit_test(long_ones_are_judged),
         cmocka_unit_test(what_takes_too_long_is_not_decided),
+        cmocka_unit_test(what_nobody_sees_takes_no_time),
         cmocka_unit_test(small_ones_are_judged_as_by_all_orders),
     };
 
