@@ -694,6 +694,7 @@ int cli_support(struct cli *cli, int argc, char **argv)
     char own[64];
     time_t now = time(NULL);
     int option, exit_code = CLI_OK;
+    const char *why;
 
     while ((option = cli_next_option(cli, argc, argv, ":o:l:c:" CLI_COMMON_SHORT, options)) != -1) {
         switch (option) {
@@ -710,9 +711,10 @@ int cli_support(struct cli *cli, int argc, char **argv)
     if (argc > optind) {
         return cli_usage(cli, "support takes no argument");
     }
-    if ((job.log != NULL && access(job.log, R_OK) != 0) ||
-        (job.config != NULL && access(job.config, R_OK) != 0)) {
-        cli_error(cli, "--log, or --config: it cannot be read: %s", strerror(errno));
+    why = job.log == NULL ? NULL : setup_unreadable(job.log);
+    why = why == NULL && job.config != NULL ? setup_unreadable(job.config) : why;
+    if (why != NULL) {
+        cli_error(cli, "--log, or --config: it cannot be read: %s", why);
         return CLI_FAILED;
     }
     report.cli = cli;

@@ -310,6 +310,8 @@ def test_no_node():
         made = [name for name in os.listdir(folder) if re.fullmatch(r"nigh-support-\d{8}-\d{6}\.txt", name)]
         assert code == OK and len(made) == 1 and made[0].encode() in printed
         fails(FAILED, ["--log"], "support", "--log", os.path.join(folder, "nothing"), env=env)
+        for option in ("--log", "--config"):
+            fails(FAILED, ["no file"], "support", option, folder, "--output", "-", env=env)
         fails(FAILED, [folder], "support", "--output", os.path.join(folder, "no", "such"), env=env)
         fails(USAGE, ["no argument"], "support", "x", env=env)
         with open("/dev/full", "wb") as full:

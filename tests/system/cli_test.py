@@ -602,6 +602,11 @@ def test_doctor(node, folder):
     code, printed, said = run("doctor", env={"NIGH_SOCKET": folder + "/none"})
     bad = any(line.startswith(b"bad") for line in printed.splitlines())
     assert b"start one" in printed and b"-> " in printed and code == (FAILED if bad else UNREACHABLE), said
+    config = write(folder, "nighd.conf", b"[node]\nmemory = 64M\n\nthe rest is silence\n")
+    code, printed, _ = run("doctor", "--config", config, env={"NIGH_SOCKET": folder + "/none"})
+    assert code == FAILED and f"{config}:4: ".encode() in printed and b"nighd --check" in printed, printed
+    assert b"silence" not in printed, "which may be a secret"
+    fails(FAILED, ["no file"], "doctor", "--config", folder)
 
 
 def test_doctor_of_a_node_that_takes_nobody():
