@@ -74,6 +74,8 @@ class Client(_native.Client):
     def __reduce__(self) -> Any:
         """A pickle of a client opens another, with the same arguments, where it is loaded: in a process of multiprocessing,
         for one."""
+        if "_opened_with" not in vars(self):
+            raise TypeError("a client that was never opened cannot be pickled")
         arguments, more = vars(self)["_opened_with"]
         return functools.partial(type(self), **more), arguments
 
