@@ -649,6 +649,9 @@ def test_nodes(node, folder):
     alone = parsed("nodes", node=node)
     assert [(item["rank"], item["state"], item["self"], item["address"]) for item in alone] == [(0, "up", True, "")]
     assert alone[0]["incarnation"] > 0
+    for rank in ("1", "99"):
+        fails(NOT_FOUND, [f"no node has the rank {rank}"], "forget", rank, node=node)
+    fails(FAILED, ["only nodes that joined"], "forget", "0", node=node)
     lines = good("nodes", node=node).decode().splitlines()
     assert len(lines) == 2 and "alone" in lines[1], lines
     good("put", "x", "-", node=node)
@@ -1063,6 +1066,8 @@ def test_wrong_usage(node, folder):
         (["who", "a", "b"], ["NAME"]),
         (["top", "a"], ["no argument"]),
         (["nodes", "a"], ["no argument"]),
+        (["leave", "--look", "--undo"], ["--look or --undo, not both"]),
+        (["leave", "-u", "-l"], ["--look or --undo, not both"]),
         (["doctor", "a"], ["no argument"]),
         (["help", "rocket"], ["rocket"]),
         (["ls", "--timeout", "soon"], ["--timeout", "soon", "250ms"]),
