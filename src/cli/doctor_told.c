@@ -20,6 +20,8 @@
 #include "base/fd.h"
 #include "cli/doctor.h"
 
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* of UTF-8 */
+
 enum {
     PATH_BYTES = 1200,
     LINE_BYTES = 512,
@@ -214,6 +216,9 @@ static bool read_lines(const char *root, const char *path, const char *folder, s
     for (unsigned n = 1; file != NULL && (key = next_line(file, line, &fits)) != NULL; n++) {
         char *value = strpbrk(key, "=:"), *comment;
 
+        if (n == 1 && strncmp(key, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0) {
+            key += strlen(BYTE_ORDER_MARK); /* which nighd passes over, too */
+        }
         if (setup->wrong_line == 0 && (!fits || !is_line(key, in_section))) {
             setup->wrong_line = n;
         }

@@ -307,6 +307,9 @@ static void lines_that_are_none_are_said(void **state)
     }
     look_at_config("\n; [x\n[node]\n  lanes: 2 ; x\n[pool a]\nmode = 0600\n#", own, true);
     assert_int_equal(kept_count, 0);
+    look_at_config("\xef\xbb\xbf[node]\nspill = /no/such/place\n", own, true);
+    expect(DOCTOR_BAD, "spill dir", "/no/such: No such file", "mkdir -p");
+    assert_int_equal(kept_count, 1);
     /* As long as may be, and longer. */
     memset(line + strlen(line), '/', 189 - strlen("spill = "));
     put(CONFIG, line);
