@@ -125,15 +125,11 @@ static void print_json(const struct cluster *cluster, const bool *answers)
 }
 
 /* Words for a shell: eval "$(nigh cluster start)". */
-static void print_started(const struct cluster *cluster, const struct job *job)
+static void print_started(const struct cluster *cluster)
 {
     const char *them = cluster->count == 1 ? "it" : "them";
-    const char *dir = job->dir == NULL ? "" : " --dir ";
     char sockets[CLUSTER_NODES * CLUSTER_PATH_BYTES] = "", path[CLUSTER_PATH_BYTES];
-    char shown[4 * CLUSTER_DIR_BYTES];
     size_t length = 0;
-
-    bytes_printable(cluster->dir, strlen(cluster->dir), shown, sizeof shown);
 
     for (uint32_t rank = 0; rank < cluster->count; rank++) {
         cluster_path(cluster, rank, ".sock", path);
@@ -145,9 +141,9 @@ static void print_started(const struct cluster *cluster, const struct job *job)
     print_quoted(path);
     fputs("\nexport NIGH_SOCKETS=", stdout);
     print_quoted(sockets);
-    printf("\n# %u node%s; nigh cluster ls%s%s shows %s, nigh cluster stop%s%s ends %s\n",
+    printf("\n# %u node%s; nigh cluster ls%s shows %s, nigh cluster stop%s ends %s\n",
            cluster->count, cluster->count == 1 ? " runs" : "s run, and have agreed on who is there",
-           dir, dir[0] != '\0' ? shown : "", them, dir, dir[0] != '\0' ? shown : "", them);
+           cluster->words, them, cluster->words, them);
 }
 
 static void print_table(const struct cluster *cluster, const bool *answers)
@@ -379,6 +375,7 @@ static int start_nodes(struct cluster *cluster, const struct job *job, const cha
  * nodes have all ended is not. */
 static int look_at_former(struct cluster *cluster)
 {
+    const char *them = cluster->count == 1 ? "it" : "them";
     uint32_t lives = 0, dead = 0;
     char why[CLUSTER_WHY_BYTES];
 
@@ -396,15 +393,16 @@ static int look_at_former(struct cluster *cluster)
     }
     if (lives == cluster->count) {
         cli_error(cluster->cli,
-                  "%u node%s in %s already: 'nigh cluster ls' shows them, 'nigh "
-                  "cluster stop' ends them, and --dir names another place",
-                  lives, lives == 1 ? " runs" : "s run", cluster->dir);
+                  "%u node%s in %s already: nigh cluster ls%s shows %s, nigh cluster stop%s ends "
+                  "%s, and --dir names another place",
+                  lives, lives == 1 ? " runs" : "s run", cluster->dir, cluster->words, them,
+                  cluster->words, them);
     } else {
         cluster_last_words(cluster, dead, why);
         cli_error(cluster->cli,
-                  "a cluster is in %s, and its node %u died (%s): 'nigh cluster "
-                  "stop' ends the others, then start it again",
-                  cluster->dir, dead, why);
+                  "a cluster is in %s, and its node %u died (%s): nigh cluster stop%s ends the "
+                  "others, then start it again",
+                  cluster->dir, dead, why, cluster->words);
     }
     return CLI_EXISTS;
 }
@@ -419,8 +417,9 @@ static int end_all(struct cluster *cluster, uint64_t timeout_us, uint32_t *kille
     }
     cli_error(cluster->cli,
               "%u node%s not ended though killed, as node %u (process %d): see what it waits for "
-              "(ps -o stat,wchan), then 'nigh cluster stop' again; the files in %s are left",
-              left, left == 1 ? " has" : "s have", first, cluster->nodes[first].pid, cluster->dir);
+              "(ps -o stat,wchan), then nigh cluster stop%s again; the files in %s are left",
+              left, left == 1 ? " has" : "s have", first, cluster->nodes[first].pid, cluster->words,
+              cluster->dir);
     return CLI_FAILED;
 }
 
@@ -439,14 +438,14 @@ static int open_for_start(struct cluster *cluster)
 }
 
 /* Where nobody is told of the nodes, nobody knows that they run. */
-static int print_result(const struct cluster *cluster, const struct job *job)
+static int print_result(const struct cluster *cluster)
 {
     static const bool answers[CLUSTER_NODES] = {true, true, true, true, true, true, true, true};
 
     if (cluster->cli->json) {
         print_json(cluster, answers);
     } else {
-        print_started(cluster, job);
+        print_started(cluster);
     }
     if (fflush(stdout) == 0 && !ferror(stdout)) {
         return CLI_OK;
@@ -470,14 +469,15 @@ static int start(struct cluster *cluster, const struct job *job)
                   job->nighd != NULL ? job->nighd : "");
         return CLI_FAILED;
     }
-    exit_code = open_for_start(cluster);
+    exit_code = cluster_check_name(cluster);
+    exit_code = exit_code == CLI_OK ? open_for_start(cluster) : exit_code;
     if (exit_code != CLI_OK) {
         return exit_code;
     }
     catch_signals();
     cluster->count = job->count;
     exit_code = start_nodes(cluster, job, program);
-    exit_code = exit_code == CLI_OK ? print_result(cluster, job) : exit_code;
+    exit_code = exit_code == CLI_OK ? print_result(cluster) : exit_code;
     if (exit_code == CLI_OK) {
         return CLI_OK;
     }

@@ -51,6 +51,7 @@ struct cluster_node {
 struct cluster {
     struct cli *cli;
     char dir[CLUSTER_DIR_BYTES];
+    char words[CLUSTER_DIR_BYTES + 16]; /* that name it where one was given: " --dir DIR" */
     int dir_fd;
     uint32_t count;
     bool is_there; /* the mark was */
@@ -61,6 +62,9 @@ struct cluster {
 
 /* Where it is: `given`, or $XDG_RUNTIME_DIR/nigh-cluster, or /tmp/nigh-cluster-UID. */
 int cluster_place(struct cluster *cluster, const char *given);
+
+/* Whether words of sockets in it are taken apart by a shell as they were put together. */
+int cluster_check_name(const struct cluster *cluster);
 
 /* Opens it, locked, and reads the mark and the list: count is 0 where there is none. For a start it
  * is made where it is not there; else that is CLI_NOT_FOUND, as is one without a cluster. */

@@ -126,6 +126,30 @@ static const char *runtime_folder(void)
                : NULL;
 }
 
+/* For a shell: what a start refuses cannot be said so. */
+static void name_place(struct cluster *cluster)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-";
+    const char *quote = cluster->dir[strspn(cluster->dir, plain)] == '\0' ? "" : "'";
+
+    (void)snprintf(cluster->words, sizeof cluster->words, " --dir %s%s%s", quote, cluster->dir,
+                   quote);
+}
+
+int cluster_check_name(const struct cluster *cluster)
+{
+    for (const char *c = cluster->dir; *c != '\0'; c++) {
+        if ((unsigned char)*c <= ' ' || *c == 0x7f || strchr("'\"\\*?[", *c) != NULL) {
+            return cli_wrong(cluster->cli,
+                             "%s: a shell would not take $NIGH_SOCKETS apart: name a folder "
+                             "without blanks, quotes, \\, *, ? and [ with --dir",
+                             cluster->dir);
+        }
+    }
+    return CLI_OK;
+}
+
 int cluster_place(struct cluster *cluster, const char *given)
 {
     const char *runtime = runtime_folder();
@@ -153,6 +177,9 @@ int cluster_place(struct cluster *cluster, const char *given)
                          "%s is too long for sockets to lie in, %d bytes at most: name another "
                          "with --dir",
                          path, CLUSTER_DIR_BYTES - 1);
+    }
+    if (given != NULL) {
+        name_place(cluster);
     }
     if (is_way_anybodys(above)) {
         cli_error(cluster->cli,
@@ -427,8 +454,8 @@ static bool note_left(const struct cluster *cluster, const char *name, bool is_g
 {
     if (!is_gone && all_are) {
         cli_error(cluster->cli,
-                  "%s/%s is left: %s: remove it, then 'nigh cluster stop' removes the rest",
-                  cluster->dir, name, strerror(errno));
+                  "%s/%s is left: %s: remove it, then nigh cluster stop%s removes the rest",
+                  cluster->dir, name, strerror(errno), cluster->words);
     }
     return is_gone && all_are;
 }

@@ -318,6 +318,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     static struct admission_facts facts;
     struct report report = {.cli = cli, .doctor = {.root = "", .take = print}};
     int option, exit_code = CLI_OK;
+    const char *why;
 
     report.doctor.context = &report;
     while ((option = cli_next_option(cli, argc, argv, ":c:" CLI_COMMON_SHORT, options)) != -1) {
@@ -330,8 +331,9 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     if (argc > optind) {
         return cli_usage(cli, "doctor takes no argument");
     }
-    if (report.config != NULL && access(report.config, R_OK) != 0) {
-        cli_error(cli, "%s: %s", report.config, strerror(errno));
+    why = report.config == NULL ? NULL : setup_unreadable(report.config);
+    if (why != NULL) {
+        cli_error(cli, "%s: %s", report.config, why);
         return CLI_FAILED;
     }
     if (admission_read("", &facts) != NIGH_OK) {

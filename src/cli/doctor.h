@@ -74,6 +74,8 @@ struct setup {
     char source[SETUP_PATH_BYTES]; /* whose they are, for a sentence */
     char state[SETUP_PATH_BYTES], log_dir[SETUP_PATH_BYTES], spill[SETUP_PATH_BYTES];
     char cluster_key[SETUP_PATH_BYTES], directory_password[SETUP_PATH_BYTES];
+    char config[SETUP_PATH_BYTES]; /* the file, where one says them */
+    unsigned wrong_line;           /* ... the first of its lines that is none for nighd; 0: none */
     char member[128], listen[128], http[64];
     char join[SETUP_LIST_BYTES];
     struct setup_text { /* all options, those among them */
@@ -87,6 +89,9 @@ struct setup {
     bool has_own_net;  /* ... and other ports */
     pid_t process;     /* 0: not known */
 };
+
+/* Why a path names no file with text that this user may read; NULL: it does. */
+const char *setup_unreadable(const char *path);
 
 /* From a file as nighd --config takes it. False: it cannot be read (errno). */
 bool setup_read_file(const char *root, const char *path, struct setup *setup);

@@ -419,6 +419,10 @@ static void look_at_ports(const struct doctor *doctor, const struct setup *setup
 
 void doctor_look_at_setup(const struct doctor *doctor, const struct setup *setup)
 {
+    if (setup->wrong_line != 0) {
+        doctor_find(doctor, DOCTOR_BAD, "config", "nighd --check, with that --config, says why",
+                    "%s:%u: nighd refuses this line", setup->config, setup->wrong_line);
+    }
     look_at_place(doctor, setup, "state dir", setup->state,
                   "what this node says in votes is lost when the machine is started anew, and one "
                   "of too many such nodes cannot be let in again");

@@ -20,9 +20,12 @@
 #include "base/fd.h"
 #include "cli/doctor.h"
 
+#define BYTE_ORDER_MARK "\xef\xbb\xbf" /* of UTF-8 */
+
 enum {
     PATH_BYTES = 1200,
     LINE_BYTES = 512,
+    LINE_MOST = 189,    /* of a configuration, as nighd has it */
     WORDS_BYTES = 32768 /* of a command line */
 };
 
@@ -171,21 +174,59 @@ bool setup_is_hidden(int error)
     return error == EACCES || error == EPERM || error == ENOSYS;
 }
 
+/* Whether nighd could take it for a line, trimmed; whether there is such an option, it says. */
+static bool is_line(const char *line, bool in_section)
+{
+    if (line[0] == '[') {
+        return strchr(line, ']') != NULL &&
+               (strncmp(line, "[node]", strlen("[node]")) == 0 || strncmp(line, "[pool ", 6) == 0);
+    }
+    return line[0] == '\0' || line[0] == '#' || line[0] == ';' ||
+           (in_section && strpbrk(line, "=:") != NULL);
+}
+
+/* The next line, trimmed, or NULL; *fits: it is not too long for nighd. What of it does not fit
+ * here is none that says anything. */
+static char *next_line(FILE *file, char line[LINE_BYTES], bool *fits)
+{
+    size_t length;
+    int c = '\n';
+
+    if (fgets(line, LINE_BYTES, file) == NULL) {
+        return NULL;
+    }
+    length = strlen(line);
+    *fits = length <= LINE_MOST || (length == LINE_MOST + 1 && line[LINE_MOST] == '\n');
+    if (length == LINE_BYTES - 1 && line[length - 1] != '\n') {
+        do {
+            c = fgetc(file);
+        } while (c != '\n' && c != EOF);
+    }
+    return trim(line);
+}
+
 /* Lines of an ini file; what stands behind " ;" is a comment, as nighd has it. */
 static bool read_lines(const char *root, const char *path, const char *folder, struct setup *setup)
 {
-    char line[LINE_BYTES];
-    bool of_node = false;
+    char line[LINE_BYTES], *key;
+    bool of_node = false, in_section = false, fits;
     FILE *file = setup_open_file(root, setup, path);
 
-    while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        char *key = trim(line), *value = strpbrk(key, "=:");
+    (void)snprintf(setup->config, sizeof setup->config, "%s", path);
+    for (unsigned n = 1; file != NULL && (key = next_line(file, line, &fits)) != NULL; n++) {
+        char *value = strpbrk(key, "=:"), *comment;
 
+        if (n == 1 && strncmp(key, BYTE_ORDER_MARK, strlen(BYTE_ORDER_MARK)) == 0) {
+            key += strlen(BYTE_ORDER_MARK); /* which nighd passes over, too */
+        }
+        if (setup->wrong_line == 0 && (!fits || !is_line(key, in_section))) {
+            setup->wrong_line = n;
+        }
         if (key[0] == '[') {
+            in_section = true;
             of_node = strncmp(key, "[node]", strlen("[node]")) == 0;
         } else if (of_node && value != NULL && key[0] != '#' && key[0] != ';') {
-            char *comment = strstr(value, " ;");
-
+            comment = strstr(value, " ;");
             *value++ = '\0';
             if (comment != NULL) {
                 *comment = '\0';
@@ -199,6 +240,16 @@ static bool read_lines(const char *root, const char *path, const char *folder, s
     }
     fclose(file);
     return true;
+}
+
+const char *setup_unreadable(const char *path)
+{
+    struct stat st;
+
+    if (access(path, R_OK) != 0 || stat(path, &st) != 0) {
+        return strerror(errno);
+    }
+    return S_ISREG(st.st_mode) ? NULL : "it is no file with text";
 }
 
 bool setup_read_file(const char *root, const char *path, struct setup *setup)

@@ -123,6 +123,11 @@ int cli_forget(struct cli *cli, int argc, char **argv)
                   rank);
         return CLI_TIMEOUT;
     }
+    /* Nodes that strike nobody off say that first, and know all that there are. */
+    if (status == NIGH_UNSUPPORTED && cli_look_at_nodes(cli) == NIGH_OK && cli_node(rank) == NULL) {
+        cli_error(cli, "no node has the rank %u (nigh nodes)", rank);
+        return CLI_NOT_FOUND;
+    }
     if (status != NIGH_OK) {
         return cli_failed(cli, status, "cannot strike that node off");
     }

@@ -200,7 +200,12 @@ int cli_leave(struct cli *cli, int argc, char **argv)
 
     while ((option = cli_next_option(cli, argc, argv, ":ul" CLI_COMMON_SHORT, options)) != -1) {
         if (option == 'u' || option == 'l') {
-            how = option == 'u' ? NIGH_LEAVE_UNDO : NIGH_LEAVE_LOOK;
+            nigh_leave_how said = option == 'u' ? NIGH_LEAVE_UNDO : NIGH_LEAVE_LOOK;
+
+            if (how != NIGH_LEAVE_BEGIN && how != said) {
+                return cli_usage(cli, "leave takes --look or --undo, not both");
+            }
+            how = said;
         } else if (cli_common_option(cli, option, &exit_code) != CLI_OK) {
             return exit_code;
         }

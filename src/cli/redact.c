@@ -19,6 +19,7 @@
 enum {
     TOKEN_BYTES = 512,
     AUTHORITY_BYTES = 4096, /* where a password is looked for: a text may be all one word */
+    PEM_HEAD_BYTES = 64,    /* "-----BEGIN ENCRYPTED PRIVATE KEY-----" and the like */
     DIGITS_MOST = 20,       /* of a number */
     LETTERS_OF_UNIT = 3,
     TEXT_LEAST = 4 /* of constants: bytes on end that can be printed */
@@ -338,6 +339,53 @@ static size_t authority_of(const char *text, size_t bytes)
     return at;
 }
 
+/* What says of itself that it is a secret. */
+struct told {
+    size_t word;       /* so much is the word that says so */
+    size_t begin, end; /* behind it, and signs between them */
+};
+
+/* "password = ..." and "password: ...": to the end of the line, as a password has any characters.
+ */
+static bool find_password(const char *text, size_t length, size_t bytes, struct told *told)
+{
+    static const char word[] = "password";
+
+    for (size_t at = 0; at + sizeof word - 1 <= length; at++) {
+        size_t next = at + sizeof word - 1;
+        const char *end;
+
+        if (strncasecmp(text + at, word, sizeof word - 1) != 0) {
+            continue;
+        }
+        told->word = next;
+        next += strspn(text + next, "\" \t");
+        if (next < bytes && (text[next] == '=' || text[next] == ':')) {
+            told->begin = next + 1 + strspn(text + next + 1, " \t");
+            end = memchr(text + told->begin, '\n', bytes - told->begin);
+            told->end = end == NULL ? bytes : (size_t)(end - text);
+            return told->end > told->begin;
+        }
+    }
+    return false;
+}
+
+/* A private key in PEM: to its last line, or where that is not there, to the end. */
+static bool find_pem(const char *text, size_t length, size_t bytes, struct told *told)
+{
+    static const char begin[] = "-----BEGIN", private[] = "PRIVATE KEY-----", last[] = "-----END";
+    const char *key = memmem(text, length, begin, sizeof begin - 1), *end;
+    size_t at = key == NULL ? 0 : (size_t)(key - text), left = bytes - at;
+
+    if (key == NULL || memmem(key, left < PEM_HEAD_BYTES ? left : PEM_HEAD_BYTES, private,
+                              sizeof private - 1) == NULL) {
+        return false;
+    }
+    end = memmem(key, left, last, sizeof last - 1);
+    *told = (struct told){at, at, end == NULL ? bytes : (size_t)(end - text)};
+    return true;
+}
+
 /* Between blanks, quotes and brackets; `of_name`: the field has names. */
 static void write_token(struct redact *redact, const char *token, size_t length, bool of_name,
                         FILE *out)
@@ -403,12 +451,23 @@ static void pass(struct place *place, char c)
     place->is_field = place->is_field && c == '"';
 }
 
-/* A word from `text` on, and the address that it begins; how much that is. */
+/* A word from `text` on, and the address or the secret that it begins; how much that is. */
 static size_t write_word(struct redact *redact, const char *text, size_t length, size_t bytes,
                          struct place *place, FILE *out)
 {
     const char *slashes = memmem(text, length, "://", 3);
+    size_t before = slashes == NULL ? length : (size_t)(slashes - text);
+    struct told told;
 
+    if (find_pem(text, before, bytes, &told) || find_password(text, before, bytes, &told)) {
+        if (told.word > 0) {
+            write_token(redact, text, told.word, place->of_name, out);
+        }
+        fwrite(text + told.word, 1, told.begin - told.word, out);
+        write_secret(redact, out);
+        *place = (struct place){0};
+        return told.end;
+    }
     if (slashes != NULL) {
         size_t scheme = (size_t)(slashes - text);
         size_t secret = authority_of(slashes + 3, bytes - scheme - 3);

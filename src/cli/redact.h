@@ -7,8 +7,8 @@
  * a name (redact_name) goes even where nigh says the word, too, and so does the value of a field
  * that has names.
  *
- * Secrets go in any case, also where names are kept: what stands behind "://" up to the "@", and
- * long runs of hexadecimal digits. One thread.
+ * Secrets go in any case, also where names are kept: what stands behind "://" up to the "@", long
+ * runs of hexadecimal digits, a line from "password=" on, and private keys in PEM. One thread.
  */
 #ifndef CLI_REDACT_H
 #define CLI_REDACT_H

@@ -91,7 +91,8 @@ int cli_space_free(struct cli *cli, const struct space_job *job)
     status = nigh_space_free(space, address, cli_space_timeout_us(cli, job));
     exit_code = status == NIGH_OK ? CLI_OK : cli_space_failed(cli, job, status);
     nigh_space_close(space);
-    return exit_code;
+    /* The words are right, and nothing is locked here: it is not allocated. */
+    return status == NIGH_INVALID ? CLI_NOT_FOUND : exit_code;
 }
 
 /* ---- read ----------------------------------------------------------------- */

@@ -241,12 +241,30 @@ static void add_machine(struct report *report)
 
 /* ---- what the node was told ----------------------------------------------- */
 
+/* Where a directory is, behind what may be its password, which a file that nighd refuses may have
+ * with blanks; all of it may be, where a value was cut. */
+static const char *behind_password(const struct setup_text *option)
+{
+    const char *at = strrchr(option->value, '@'), *end = option->value + strlen(option->value);
+
+    if (strcmp(option->name, "directory") != 0) {
+        return option->value;
+    }
+    return at != NULL ? at : end - option->value < SETUP_VALUE_BYTES - 1 ? option->value : end;
+}
+
 /* In quotes, so that it is one value, whatever is in it. */
 static int write_option(const struct setup_text *option, char *text, size_t room)
 {
-    int length = snprintf(text, room, "%s=\"", option->name);
+    const char *from = behind_password(option);
+    bool is_unix = strncmp(option->value, "unix:", strlen("unix:")) == 0;
+    /* What stands for a password is taken out as one. */
+    int length = snprintf(text, room, "%s=\"%s", option->name,
+                          from == option->value ? ""
+                          : is_unix             ? "unix://-"
+                                                : "redis://-");
 
-    for (const char *c = option->value; *c != '\0'; c++) {
+    for (const char *c = from; *c != '\0'; c++) {
         length += snprintf(text + length, room - (size_t)length, "%s%c",
                            *c == '"' || *c == '\\' ? "\\" : "", *c);
     }
@@ -676,6 +694,7 @@ int cli_support(struct cli *cli, int argc, char **argv)
     char own[64];
     time_t now = time(NULL);
     int option, exit_code = CLI_OK;
+    const char *why;
 
     while ((option = cli_next_option(cli, argc, argv, ":o:l:c:" CLI_COMMON_SHORT, options)) != -1) {
         switch (option) {
@@ -692,9 +711,10 @@ int cli_support(struct cli *cli, int argc, char **argv)
     if (argc > optind) {
         return cli_usage(cli, "support takes no argument");
     }
-    if ((job.log != NULL && access(job.log, R_OK) != 0) ||
-        (job.config != NULL && access(job.config, R_OK) != 0)) {
-        cli_error(cli, "--log, or --config: it cannot be read: %s", strerror(errno));
+    why = job.log == NULL ? NULL : setup_unreadable(job.log);
+    why = why == NULL && job.config != NULL ? setup_unreadable(job.config) : why;
+    if (why != NULL) {
+        cli_error(cli, "--log, or --config: it cannot be read: %s", why);
         return CLI_FAILED;
     }
     report.cli = cli;

@@ -27,7 +27,8 @@ static bool take_part(char *out, size_t room, const char *from, size_t count)
     return true;
 }
 
-/* [[user]:password@]: what is before the last @ of the authority. NULL: it is too long. */
+/* [[user]:password@]: what is before the last @ of the authority. NULL: it is too long, or has a
+ * blank or a control character, where whoever reads the address in a text takes it for ended. */
 static const char *take_user(const char *text, size_t count, struct redis_address *address)
 {
     const char *at = memrchr(text, '@', count);
@@ -36,6 +37,11 @@ static const char *take_user(const char *text, size_t count, struct redis_addres
 
     if (at == NULL) {
         return text;
+    }
+    for (const char *c = text; c < at; c++) {
+        if ((unsigned char)*c <= ' ' || *c == 0x7f) {
+            return NULL;
+        }
     }
     colon = memchr(text, ':', (size_t)(at - text));
     user = colon == NULL ? (size_t)(at - text) : (size_t)(colon - text);

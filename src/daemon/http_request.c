@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See http_request.h. Of header fields only Host is looked at. A browser says there which name it
  * was led by: a page from elsewhere, whose name somebody points at the loopback, says its own. Who
- * says nothing is no browser. */
+ * says nothing, in HTTP/1.0, is no browser. */
 #include "daemon/http_request.h"
 
 #include <arpa/inet.h>
@@ -82,12 +82,16 @@ static bool is_blank(char c)
 /* The field of a line, if it is Host: 200, or why not. 0: it is another. */
 static int take_field(const char *line, size_t count)
 {
-    static const char name[] = "host:";
+    static const char name[] = "host";
+    const char *colon = memchr(line, ':', count);
+    size_t length = colon != NULL ? (size_t)(colon - line) : 0;
 
-    if (count < sizeof(name) - 1 || strncasecmp(line, name, sizeof(name) - 1) != 0)
+    if (length > 0 && is_blank(line[length - 1]))
+        return 400; /* whoever forwards it may take it for that field, or for none */
+    if (length != sizeof(name) - 1 || strncasecmp(line, name, length) != 0)
         return 0;
-    line += sizeof(name) - 1;
-    count -= sizeof(name) - 1;
+    line += length + 1;
+    count -= length + 1;
     while (count > 0 && is_blank(line[0])) {
         line++;
         count--;
@@ -97,8 +101,8 @@ static int take_field(const char *line, size_t count)
     return is_own_host(line, count) ? 200 : 421;
 }
 
-/* The fields behind the first line, to the empty one. */
-static int take_fields(const char *bytes, size_t count)
+/* The fields behind the first line, to the empty one; `wants_host`: HTTP/1.1 has one. */
+static int take_fields(const char *bytes, size_t count, bool wants_host)
 {
     int found = 0;
 
@@ -109,14 +113,14 @@ static int take_fields(const char *bytes, size_t count)
 
         if (length == 0 || (length == 1 && bytes[0] == '\r'))
             break;
-        if (code != 0 && found != 0)
+        if (code == 400 || (code != 0 && found != 0))
             return 400; /* two */
         found = code != 0 ? code : found;
         length += end != NULL ? 1 : 0;
         bytes += length;
         count -= length;
     }
-    return found != 0 ? found : 200;
+    return found != 0 ? found : wants_host ? 400 : 200;
 }
 
 /* ---- all ------------------------------------------------------------------ */
@@ -143,5 +147,6 @@ int http_request_parse(const char *bytes, size_t count, struct http_request *req
     if (!request->is_head && !is_method(bytes, (size_t)(target - 1 - bytes), "GET"))
         return 405;
     code = take_target(target, (size_t)(version - target), request);
-    return code == 200 ? take_fields(line_end + 1, count - (size_t)(line_end + 1 - bytes)) : code;
+    left = count - (size_t)(line_end + 1 - bytes);
+    return code == 200 ? take_fields(line_end + 1, left, version[8] != '0') : code;
 }

@@ -396,7 +396,8 @@ static nigh_status option_directory(const char *text, struct daemon_options *o, 
     if (!redis_address_parse(text, &o->directory)) {
         snprintf(why, why_bytes,
                  "the directory is at no such place; write nodes, redis://host:port[/database] or "
-                 "unix:///path/of/its/socket");
+                 "unix:///path/of/its/socket, and a password with blanks into the file of "
+                 "--directory-password");
         return NIGH_INVALID;
     }
     if (!redis_is_built()) {

@@ -4,10 +4,11 @@
 import asyncio
 import functools
 import os
+import signal
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from node import other, raises, run_tests, wait_for, with_client  # noqa: E402
+from node import child_of, other, raises, run_tests, wait_for, with_client  # noqa: E402
 
 import nigh  # noqa: E402
 import nigh.aio  # noqa: E402
@@ -281,9 +282,37 @@ async def test_regions_are_read_and_locked(waiter, client):
     (await second).close()
 
 
+@with_client("--hold")
+def test_who_serves_hears_that_the_node_began_anew(client):
+    """And serves on with the same client."""
+    async def run():
+        waiter = nigh.aio.Client(other(client))
+
+        async def call():
+            while True:
+                try:
+                    return await asyncio.to_thread(client.call, "s", b"x", timeout=1)
+                except (nigh.NotFoundError, nigh.NodeLostError, nigh.TimeoutError):
+                    await asyncio.sleep(0.01)
+
+        def answer(request):
+            request.reply(b"by itself")
+
+        for _ in range(2):
+            task = asyncio.ensure_future(waiter.serve("s", answer))
+            assert await call() == b"by itself" and await call() == b"by itself"
+            os.kill(child_of(client.node.process.pid), signal.SIGKILL)
+            with raises(nigh.ClosedError):
+                await asyncio.wait_for(task, 20)
+        waiter.close()
+
+    asyncio.run(run())
+
+
 @with_loop
 async def test_a_node_that_dies_ends_what_waits(waiter, client):
     tasks = [asyncio.ensure_future(waiter.get("never")) for _ in range(3)]
+    tasks.append(asyncio.ensure_future(waiter.serve("s", lambda request: None)))
     await asyncio.sleep(0)
     client.node.process.kill()
     for task in tasks:

@@ -347,6 +347,69 @@ def test_a_service_that_ended_with_its_node_is_told(client):
     client.register("s").close()
 
 
+@with_client("--hold")
+def test_who_serves_hears_that_the_node_began_anew(client):
+    """And not that it died, whether that was while it waited or while it answered; it registers the name again."""
+    killed = []
+
+    def answer(request):
+        if request.bytes == b"kill":
+            killed.append(child_of(client.node.process.pid))
+            os.kill(killed[0], signal.SIGKILL)
+            wait_for(lambda: not os.path.exists(f"/proc/{killed[0]}"))
+            raise nigh.BusyError("which nobody hears")
+        return request.bytes
+
+    for data in (b"kill", None):
+        server = Server(client, "s", answer)
+        if data is None:
+            os.kill(child_of(client.node.process.pid), signal.SIGKILL)
+        else:
+            other(client).call("s", data, one_way=True)
+        server.thread.join(20)
+        assert not server.thread.is_alive() and [type(each) for each in server.raised] == [nigh.ClosedError], server.raised
+        assert not server.service.closed
+        server.stop()
+        killed.clear()
+
+        def serves():
+            try:
+                return client.call("s", b"x", timeout=1) == b"x"
+            except (nigh.NotFoundError, nigh.NodeLostError, nigh.TimeoutError):
+                return False
+
+        server = Server(client, "s", answer)
+        wait_for(serves)
+        server.stop()
+        assert not server.raised
+
+
+@with_client()
+def test_who_serves_hears_that_there_is_no_node(client):
+    server = Server(client, "s", lambda request: request.bytes)
+    client.node.process.kill()
+    server.thread.join(20)
+    assert [type(each) for each in server.raised] == [nigh.NodeLostError]
+    server.stop()
+    client.node.process.wait()
+    client.node.stop = lambda: (0, "")
+
+
+@with_client()
+def test_who_answers_by_itself_serves_on(client):
+    def answer(request):
+        request.reply(request.bytes[::-1])
+        return b"again" if request.bytes == b"twice" else None
+
+    server = Server(client, "s", answer)
+    for _ in range(3):
+        assert client.call("s", b"abc", timeout=20) == b"cba"
+    assert client.call("s", b"twice", timeout=20) == b"eciwt"
+    server.thread.join(20)
+    assert [type(each) for each in server.raised] == [nigh.ClosedError], "there are two answers"
+    server.stop()
+
+
 @with_client()
 def test_a_service_ends_with_its_client(client):
     """Also one that has always something to do."""

@@ -32,6 +32,12 @@ def test_a_closed_client_refuses(client):
             call()
     with raises(RuntimeError):
         second.__init__(client.node.path)
+    never = nigh.Client.__new__(nigh.Client)
+    for shut in (second, never):
+        with raises(nigh.ClosedError, "closed"), shut:
+            raise AssertionError("it was entered")
+    with raises(TypeError, "never opened"):
+        pickle.dumps(never)
 
 
 @with_client()

@@ -74,6 +74,13 @@ def test_plasma_buffers(client, second):
     with raises(BufferError):
         client.seal(object_id)
     held.release()
+    piece = buffer[1:]
+    for end in (client.seal, client.abort):
+        with raises(BufferError):
+            end(object_id)
+    buffer[0], piece[0] = b"hi"  # both are usable still
+    buffer[:] = b"hello"
+    del piece
     assert client.list()[object_id]["state"] == "created"
     client.seal(object_id)
     assert second.contains(object_id)

@@ -54,6 +54,13 @@ def test_arrays_are_moved_without_bytes(client):
 def test_words(client):
     region = client.create_region("r", 4096)
     assert region.fetch_add(8, 5) == 0 and region.fetch_add(8) == 5 and region.fetch_add(8, -1) == 6
+    assert region.fetch_add(8, (1 << 64) - 1) == 5 and region.fetch_add(8, -(1 << 63)) == 4
+    for much in ((1 << 70) + 5, 1 << 64, -(1 << 63) - 1):
+        with raises(OverflowError):
+            region.fetch_add(8, much)
+    with raises(TypeError):
+        region.fetch_add(8, 1.5)
+    assert region.fetch_add(8, (1 << 63) + 1) == (1 << 63) + 4
     assert region.compare_swap(8, 5, 7) == 5 and region.compare_swap(8, 5, 9) == 7
     assert int.from_bytes(region.read(8, 8), "little") == 7
     with raises(nigh.InvalidError):

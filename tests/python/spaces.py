@@ -37,6 +37,13 @@ def test_words(client):
     space = client.create_space("s", 4 * MIB)
     address = space.alloc(64, rank=0)
     assert space.fetch_add(address, 5) == 0 and space.fetch_add(address) == 5 and space.fetch_add(address, -1) == 6
+    assert space.fetch_add(address, (1 << 64) - 1) == 5 and space.fetch_add(address, -(1 << 63)) == 4
+    for much in ((1 << 70) + 5, 1 << 64, -(1 << 63) - 1):
+        with raises(OverflowError):
+            space.fetch_add(address, much)
+    with raises(TypeError):
+        space.fetch_add(address, 1.5)
+    assert space.fetch_add(address, (1 << 63) + 1) == (1 << 63) + 4
     assert space.exchange(address, 9) == 5
     assert space.compare_swap(address, 8, 1) == 9 and space.compare_swap(address, 9, 1) == 9
     assert space.get(address) == 1

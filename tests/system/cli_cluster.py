@@ -118,6 +118,25 @@ def with_place(test):
 
 
 @with_place
+def test_words_for_a_shell_are_words_for_a_shell(place):
+    """Whatever the folder is called; and where no shell could take its sockets apart, there is none."""
+    for name in ("a b", "a\tb", "a\nb", "a'b", 'a"b', "a\\b", "a*", "a?", "[a]"):
+        place.dir = os.path.join(place.folder, name)
+        place.fails(USAGE, ["$NIGH_SOCKETS", "--dir"], "start", "1")
+        assert not os.path.exists(place.dir)
+    place.dir = os.path.join(place.folder, "$(date);#&<b>")
+    printed = place.good("start", "1")
+    told = printed.splitlines()[-1]
+    assert told.startswith("# 1 node runs; nigh cluster ls --dir '") and told.endswith(" ends it"), told
+    real = os.path.realpath(place.dir)
+    place.fails(EXISTS, [f"1 node runs in {real} already: nigh cluster ls --dir '{real}' shows it"], "start", "1")
+    script = f'{printed}\nprintf "%s\\n" $NIGH_SOCKETS; nigh() {{ "$NIGH" "$@"; }}\n' + told.split("; ", 1)[1].split(" shows it, ")[0]
+    said = subprocess.run(["bash", "-c", script], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert said.splitlines()[0] == place.socket(0) and " up " in said, said
+    place.good("stop")
+
+
+@with_place
 def test_three_nodes_can_be_used_at_once(place):
     printed = place.good("start")
     shell = subprocess.run(["bash", "-c", f'eval "{printed.replace(chr(34), "")}"; printf "%s\\n" "$NIGH_SOCKET" $NIGH_SOCKETS'],
@@ -143,7 +162,9 @@ def test_three_nodes_can_be_used_at_once(place):
     lines = place.good("ls").splitlines()
     assert len(lines) == 4 and "127.0.0.1:" in lines[1] and sockets[2] in lines[3], lines
     assert os.stat(place.dir).st_mode & 0o077 == 0
-    place.fails(EXISTS, ["3 nodes run in", "nigh cluster stop", "--dir"], "start")
+    real = os.path.realpath(place.dir)
+    place.fails(EXISTS, [f"3 nodes run in {real} already: nigh cluster ls --dir {real} shows them, nigh cluster stop --dir {real} ends "
+                         "them, and --dir names"], "start")
     assert place.good("stop") == "" and place.is_clean()
     place.fails(NOT_FOUND, ["no cluster is in", "nigh cluster start"], "stop")
     place.fails(NOT_FOUND, ["no cluster is in"], "ls")

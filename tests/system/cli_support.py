@@ -99,6 +99,22 @@ def test_names_are_kept_when_asked_for():
         assert node.stop()[0] == 0
 
 
+def test_passwords_of_a_file_that_nighd_refuses():
+    """With blanks, or so long that the value is cut."""
+    for value in ("redis://usr:abc 123456 state x9@zanzibar:6379/0", "unix://usr:abc 123456 state@x9@zanzibar",
+                  "redis:/usr:abc 123456 state@zanzibar", "redis://usr:abc 123456 state " + "123456" * 50 + "@host",
+                  "redis://usr:abc 123456 state " + "123456" * 100 + "=123456"):
+        with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+            config = write(folder, "nighd.conf", f"[node]\ndirectory = {value}\n".encode())
+            env = {"NIGH_SOCKET": os.path.join(folder, "none")}
+            text = good("support", "--names", "--output", "-", "--config", config, env=env).decode()
+            part = text.split("\n== options of the node\n")[1].split("\n== ")[0]
+            assert "directory=\"" in part and "://<removed>" in part, part
+            assert ("@zanzibar" in part) == ("zanzibar" in value), part
+            for word in ("usr", "abc", "123456", "state", "x9"):
+                assert word not in part, (word, part)
+
+
 def test_the_log_that_the_node_writes_to():
     with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
         with open(os.path.join(folder, "log"), "wb") as log:
@@ -294,6 +310,8 @@ def test_no_node():
         made = [name for name in os.listdir(folder) if re.fullmatch(r"nigh-support-\d{8}-\d{6}\.txt", name)]
         assert code == OK and len(made) == 1 and made[0].encode() in printed
         fails(FAILED, ["--log"], "support", "--log", os.path.join(folder, "nothing"), env=env)
+        for option in ("--log", "--config"):
+            fails(FAILED, ["no file"], "support", option, folder, "--output", "-", env=env)
         fails(FAILED, [folder], "support", "--output", os.path.join(folder, "no", "such"), env=env)
         fails(USAGE, ["no argument"], "support", "x", env=env)
         with open("/dev/full", "wb") as full:

@@ -602,6 +602,11 @@ def test_doctor(node, folder):
     code, printed, said = run("doctor", env={"NIGH_SOCKET": folder + "/none"})
     bad = any(line.startswith(b"bad") for line in printed.splitlines())
     assert b"start one" in printed and b"-> " in printed and code == (FAILED if bad else UNREACHABLE), said
+    config = write(folder, "nighd.conf", b"[node]\nmemory = 64M\n\nthe rest is silence\n")
+    code, printed, _ = run("doctor", "--config", config, env={"NIGH_SOCKET": folder + "/none"})
+    assert code == FAILED and f"{config}:4: ".encode() in printed and b"nighd --check" in printed, printed
+    assert b"silence" not in printed, "which may be a secret"
+    fails(FAILED, ["no file"], "doctor", "--config", folder)
 
 
 def test_doctor_of_a_node_that_takes_nobody():
@@ -644,6 +649,9 @@ def test_nodes(node, folder):
     alone = parsed("nodes", node=node)
     assert [(item["rank"], item["state"], item["self"], item["address"]) for item in alone] == [(0, "up", True, "")]
     assert alone[0]["incarnation"] > 0
+    for rank in ("1", "99"):
+        fails(NOT_FOUND, [f"no node has the rank {rank}"], "forget", rank, node=node)
+    fails(FAILED, ["only nodes that joined"], "forget", "0", node=node)
     lines = good("nodes", node=node).decode().splitlines()
     assert len(lines) == 2 and "alone" in lines[1], lines
     good("put", "x", "-", node=node)
@@ -1058,6 +1066,8 @@ def test_wrong_usage(node, folder):
         (["who", "a", "b"], ["NAME"]),
         (["top", "a"], ["no argument"]),
         (["nodes", "a"], ["no argument"]),
+        (["leave", "--look", "--undo"], ["--look or --undo, not both"]),
+        (["leave", "-u", "-l"], ["--look or --undo, not both"]),
         (["doctor", "a"], ["no argument"]),
         (["help", "rocket"], ["rocket"]),
         (["ls", "--timeout", "soon"], ["--timeout", "soon", "250ms"]),

@@ -97,6 +97,7 @@ def test_wrong_flags(folder, good):
         (good + ["--http", "127.0.0.1:0"], ["--http", "a port"]),
         (good + ["--http", "[::1]:00"], ["--http", "a port"]),
         (good + ["--http", "65536"], ["--http", "a port"]),
+        (good + ["--directory", "redis://me:open sesame@host"], ["--directory", "blanks", "--directory-password"]),
         (good + ["--log-level", "shout"], ["error, warn, info or debug"]),
         (good + ["--ready-fd", "77"], ["--ready-fd", "descriptor"]),
         (good + ["--socket", ""], ["--socket"]),

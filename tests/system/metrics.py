@@ -254,7 +254,7 @@ def waits_in_vain(port, pid, limit):
     taken = {int(name) for name in os.listdir(f"/proc/{pid}/fd")}
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (min(set(range(len(taken) + 1)) - taken), limit[1]))
     with socket.create_connection(("127.0.0.1", port), timeout=1) as sock:
-        sock.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        sock.sendall(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
         before, begin = used(), time.monotonic()
         try:
             sock.recv(1)

@@ -92,8 +92,8 @@ def test_parts_are_written_and_read(node, _):
     assert told.keys() == {"name", "address", "size"} and (told["name"], told["size"]) == ("s", 65), told
     assert int(told["address"], 0) % 64 == 0
     space("free", "s", told["address"], node=node)
-    refused(USAGE, ["nothing that was allocated begins at"], "free", "s", told["address"], node=node)
-    refused(USAGE, ["nothing that was allocated begins at"], "free", "s", hex(first + 64), node=node)
+    refused(NOT_FOUND, ["nothing that was allocated begins at"], "free", "s", told["address"], node=node)
+    refused(NOT_FOUND, ["nothing that was allocated begins at"], "free", "s", hex(first + 64), node=node)
 
 
 @with_node

@@ -288,6 +288,39 @@ static void directories_that_will_not_do_are_said(void **state)
     assert_int_equal(kept_count, 0);
 }
 
+static void lines_that_are_none_are_said(void **state)
+{
+    static const struct {
+        const char *text, *where;
+    } cases[] = {{"[node]\nhttp = 7707\nspill\n", ":3: "},
+                 {"# x\nspill = /no\n[node]\n", ":2: "},
+                 {"[node\n", ":1: "},
+                 {"[node]\n\n[nodes]\n", ":3: "}};
+    static struct setup setup;
+    char line[256] = "[node]\nspill = ";
+    uid_t own = geteuid();
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        look_at_config(cases[i].text, own, true);
+        expect(DOCTOR_BAD, "config", cases[i].where, "nighd --check");
+    }
+    look_at_config("\n; [x\n[node]\n  lanes: 2 ; x\n[pool a]\nmode = 0600\n#", own, true);
+    assert_int_equal(kept_count, 0);
+    look_at_config("\xef\xbb\xbf[node]\nspill = /no/such/place\n", own, true);
+    expect(DOCTOR_BAD, "spill dir", "/no/such: No such file", "mkdir -p");
+    assert_int_equal(kept_count, 1);
+    /* As long as may be, and longer. */
+    memset(line + strlen(line), '/', 189 - strlen("spill = "));
+    put(CONFIG, line);
+    assert_true(setup_read_file(root, CONFIG, &setup));
+    assert_int_equal(setup.wrong_line, 0);
+    strcat(line, "/");
+    put(CONFIG, line);
+    assert_true(setup_read_file(root, CONFIG, &setup));
+    assert_int_equal(setup.wrong_line, 2);
+}
+
 static void secrets_that_others_may_read_are_said(void **state)
 {
     static const char config[] = "[node]\ncluster-key = /etc/nigh/cluster.key\n"
@@ -640,6 +673,7 @@ int main(void)
         cmocka_unit_test_setup(shares_of_processors_are_said, begin),
         cmocka_unit_test_setup(a_kernel_that_lacks_something_is_said, begin),
         cmocka_unit_test_setup(directories_that_will_not_do_are_said, begin),
+        cmocka_unit_test_setup(lines_that_are_none_are_said, begin),
         cmocka_unit_test_setup(secrets_that_others_may_read_are_said, begin),
         cmocka_unit_test_setup(credentials_are_looked_for_while_the_node_runs, begin),
         cmocka_unit_test_setup(what_may_not_be_looked_at_is_said, begin),

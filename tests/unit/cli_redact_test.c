@@ -168,6 +168,34 @@ static void secrets_go_in_any_case(void **state)
     expect_kept("payroll at 10.0.0.1:7470 of /a/member"); /* as names are kept */
 }
 
+static void what_is_said_to_be_a_secret_goes(void **state)
+{
+    static const char *const cases[] = {
+        "password=sesame\nnode",
+        "node Password = \"open sesame\" x\nnode",
+        "directory-password = sesame\nnode",
+        "{\"password\": \"sesame\"}\nnode",
+        "requirepassword:sesame\nnode",
+        "password: redis://sesame\nnode",
+        "why=\"password=a sesame\" node\nnode",
+        "-----BEGIN PRIVATE KEY-----\nMII/sesame+\nsesame=\n-----END PRIVATE KEY-----\nnode",
+        "x=\"\\n-----BEGIN RSA PRIVATE KEY-----\\nsesame\\n-----END node\nnode",
+        "node -----BEGIN EC PRIVATE KEY-----\nsesame\nsesame",
+    };
+
+    (void)state;
+    for (int keeps = 0; keeps < 2; keeps++) {
+        redact.keeps_names = keeps == 1;
+        for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+            assert_null(strstr(without(cases[i]), "sesame"));
+            assert_non_null(strstr(written, "<removed>"));
+            assert_non_null(strstr(written, "node"));
+        }
+    }
+    expect_kept("node password\nnode password=\nnode");
+    expect_kept("-----BEGIN CERTIFICATE-----\nsesame");
+}
+
 /* Whatever a password is made of, and whether the text that has it was cut. */
 static void passwords_of_all_characters_go(void **state)
 {
@@ -269,6 +297,7 @@ int main(void)
         REDACT_TEST(the_same_word_is_the_same_digits),
         REDACT_TEST(values_of_name_fields_go),
         REDACT_TEST(secrets_go_in_any_case),
+        REDACT_TEST(what_is_said_to_be_a_secret_goes),
         REDACT_TEST(passwords_of_all_characters_go),
         REDACT_TEST(passwords_are_looked_for_nearby),
         REDACT_TEST(of_too_many_names_all_words_go),

@@ -121,7 +121,11 @@ static void addresses_are_read(void **state)
                                       "redis://[::1]x",
                                       "http://a",
                                       "unix://relative",
-                                      "unix:///"};
+                                      "unix:///",
+                                      "redis://me:open sesame@a",
+                                      "redis://m e:sesame@a",
+                                      "redis://:open\tsesame@a",
+                                      "unix://:open\nsesame@/run/redis.sock"};
     struct redis_address address;
     char shown[300];
 

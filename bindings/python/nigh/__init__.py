@@ -17,6 +17,7 @@ import collections
 import contextlib
 import functools
 import os
+import time
 from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Union
 
 from . import _native, _pickles
@@ -73,6 +74,8 @@ class Client(_native.Client):
     def __reduce__(self) -> Any:
         """A pickle of a client opens another, with the same arguments, where it is loaded: in a process of multiprocessing,
         for one."""
+        if "_opened_with" not in vars(self):
+            raise TypeError("a client that was never opened cannot be pickled")
         arguments, more = vars(self)["_opened_with"]
         return functools.partial(type(self), **more), arguments
 
@@ -183,14 +186,32 @@ def _all(some: Callable[[str | None], tuple[list[dict[str, Any]], bool]]) -> Ite
         raise lost
 
 
-def serve(service: Service, answer: Callable[[Request], bytes | None]) -> None:
-    """Answers requests of a service with what a function says of each, until the service is closed. What the function raises
-    is the answer where that is a nigh.Error, as its status; anything else is raised here, and the caller is told that the
-    call was cancelled; so is an answer that cannot be sent, as one of more than 8192 bytes. A service ends with its node:
-    where another begins, that is ClosedError here, and it is to be registered again."""
+_GRACE = 5.0  # seconds that a node which died has to begin anew
+_PAUSE = 0.05  # before it is asked again
+
+
+def _receive(service: Service) -> Request:
+    """The next request. Where the node dies that waits, the next one says what became of the service."""
+    until: float | None = None
     while True:
         try:
-            request = service.receive()
+            return service.receive()
+        except _native.NodeLostError:
+            until = time.monotonic() + _GRACE if until is None else until
+            if time.monotonic() >= until:
+                raise
+            time.sleep(_PAUSE)
+
+
+def serve(service: Service, answer: Callable[[Request], bytes | None]) -> None:
+    """Answers requests of a service with what a function says of each, until the service is closed: bytes, or None, which is an
+    empty answer unless the function has answered (request.reply). What the function raises is the answer where that is a
+    nigh.Error, as its status; anything else is raised here, and the caller is told that the call was cancelled; so is an
+    answer that cannot be sent, as one of more than 8192 bytes. A service ends with its node: where another begins within five
+    seconds, that is ClosedError here, and it is to be registered again; else NodeLostError, and the client has ended, too."""
+    while True:
+        try:
+            request = _receive(service)
         except _native.ClosedError:
             if service.closed:
                 return
@@ -211,19 +232,28 @@ def _answer(request: Request, answer: Callable[[Request], bytes | None]) -> None
     try:
         said = answer(request)
     except Error as error:
-        request.reply(status=_answer_of(error))
+        _refuse(request, _answer_of(error))
     except BaseException:
-        request.reply(status=_native.CanceledError.status)
+        _refuse(request, _native.CanceledError.status)
         raise
     else:
         _reply(request, said)
+
+
+def _refuse(request: Request, status: int) -> None:
+    with contextlib.suppress(_native.NodeLostError):  # and the caller's call with it: the next receive says so
+        request.reply(status=status)
 
 
 def _reply(request: Request, said: bytes | None) -> None:
     """What cannot be sent is raised, and its caller told that the call was cancelled."""
     try:
         request.reply(b"" if said is None else said)
-    except BaseException:
+    except _native.NodeLostError:
+        pass
+    except BaseException as error:
+        if said is None and isinstance(error, _native.ClosedError):
+            return  # who says nothing has answered
         with contextlib.suppress(Error):  # it was answered
             request.reply(status=_native.CanceledError.status)
         raise

@@ -23,8 +23,9 @@ from ._native import View
 _MAGIC = b"nigh.array\x00\x01"
 _HEAD = struct.Struct("<12scB")
 _DIMENSIONS = 64
-# Order, kind and bytes, and of times the unit: numpy takes much else for a type, and some of that for a program's.
-_TYPE = re.compile(rb"[<>|=][a-zA-Z][0-9]{1,9}(\[[^\]]{0,32}\])?")
+# Order, kind and bytes, and of times the unit, as numpy writes them: it takes much else for a type, some of that for a
+# program's, and of a unit that is divided by zero the process dies.
+_TYPE = re.compile(rb"[<>|=][a-zA-Z][0-9]{1,9}(\[([1-9][0-9]{0,9})?[a-zA-Z]{1,2}\])?")
 
 
 def taken_apart(array: Any) -> tuple[bytes, Any]:
@@ -33,11 +34,12 @@ def taken_apart(array: Any) -> tuple[bytes, Any]:
     if isinstance(array, numpy.ma.MaskedArray):
         raise ValueError("a masked array has a mask beside its numbers; it goes by put_object")
     # What of a type its text does not say would be lost.
-    if array.dtype.hasobject or array.dtype.fields is not None or numpy.dtype(array.dtype.str) != array.dtype:
+    text = array.dtype.str.encode("ascii")
+    if (array.dtype.hasobject or array.dtype.fields is not None or _TYPE.fullmatch(text) is None
+            or numpy.dtype(array.dtype.str) != array.dtype):
         raise ValueError("an array of numbers is wanted; others go by put_object")
     order = b"F" if array.flags.f_contiguous and not array.flags.c_contiguous else b"C"
-    meta = b"".join((_HEAD.pack(_MAGIC, order, array.ndim), struct.pack(f"<{array.ndim}Q", *array.shape),
-                     array.dtype.str.encode("ascii")))
+    meta = b"".join((_HEAD.pack(_MAGIC, order, array.ndim), struct.pack(f"<{array.ndim}Q", *array.shape), text))
     row = (array.T if order == b"F" else numpy.ascontiguousarray(array)).reshape(-1)
     return meta, row.view(numpy.uint8)
 

@@ -15,7 +15,7 @@ import inspect
 from typing import Any, AsyncIterator, Awaitable, Callable, Sequence
 
 from . import Client as _Client
-from . import Error, Event, Id, Request, TimeoutError, View, _answer_of, _event, _native, _reply
+from . import Error, Event, Id, Request, Service, TimeoutError, View, _answer_of, _event, _GRACE, _native, _PAUSE, _refuse, _reply
 
 _CLOSED = "the client is closed"
 _TURNS = 16  # looks in a row, while what came goes on coming: the loop has others
@@ -135,21 +135,34 @@ class Client:
         reply: bytes = await self.wait(self.client.call_start(service, request, **more))
         return reply
 
+    async def _receive(self, service: Service) -> Request:
+        """As that of nigh.serve."""
+        until: float | None = None
+        while True:
+            try:
+                request: Request = await self.wait(service.receive_start())
+                return request
+            except _native.NodeLostError:
+                until = self._loop.time() + _GRACE if until is None else until
+                if self._error is not None or self._loop.time() >= until:
+                    raise
+                await asyncio.sleep(_PAUSE)
+
     async def serve(self, name: str, answer: Callable[[Request], Awaitable[bytes | None] | bytes | None]) -> None:
         """Serves a name until the task is cancelled: one request after the other, with what a function, or a coroutine, says
         of each; as nigh.serve."""
         service = self.client.register(name)
         try:
             while True:
-                request = await self.wait(service.receive_start())
+                request = await self._receive(service)
                 try:
                     said = answer(request)
                     if inspect.isawaitable(said):
                         said = await said
                 except Error as error:
-                    request.reply(status=_answer_of(error))
+                    _refuse(request, _answer_of(error))
                 except BaseException:
-                    request.reply(status=_native.CanceledError.status)
+                    _refuse(request, _native.CanceledError.status)
                     raise
                 else:
                     _reply(request, said)

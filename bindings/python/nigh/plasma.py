@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import gc
 import os
 import select
 import subprocess
+import sys
 import tempfile
 import time
 import weakref
@@ -106,6 +108,14 @@ class _Watch:
         self._end()
 
 
+def _uses_of(buffer: memoryview) -> int:
+    """Larger than that of a lone memoryview where there are slices of it, which its release does not tell."""
+    return sum(sys.getrefcount(each) for each in gc.get_referents(buffer))
+
+
+_ALONE = _uses_of(memoryview(b""))
+
+
 class PlasmaClient:
     def __init__(self, store_socket_name: str) -> None:
         self.store_socket_name = store_socket_name
@@ -123,11 +133,14 @@ class PlasmaClient:
         return self._writers[object_id.binary()][1]
 
     def _end(self, object_id: ObjectID, end: Callable[[Writer], None]) -> None:
-        """Seals or aborts what was created. While there is an array over it that is BufferError, and may be tried again."""
+        """Seals or aborts what was created. While there is an array, or a slice, over it that is BufferError: what create gave
+        may be used on, and it may be tried again."""
         if object_id.binary() not in self._writers:
             raise NotFoundError("this client has not created it, or it is sealed")
         writer, buffer = self._writers.pop(object_id.binary())
         try:
+            if _uses_of(buffer) > _ALONE:
+                raise BufferError("there are slices of the object's buffer")
             buffer.release()
             end(writer)
         except BufferError:

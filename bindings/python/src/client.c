@@ -136,8 +136,12 @@ static void client_dealloc(PyObject *self)
 
 static PyObject *client_enter(PyObject *self, PyObject *unused)
 {
+    struct client_object *object = (struct client_object *)self;
+
     (void)unused;
-    return Py_NewRef(self);
+    return object->is_closed || object->client == NULL
+               ? errors_say(NIGH_CLOSED, "the client is closed")
+               : Py_NewRef(self);
 }
 
 static PyObject *client_get_closed(PyObject *self, void *closure)

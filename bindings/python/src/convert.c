@@ -92,6 +92,22 @@ int convert_number(PyObject *from, void *number)
     return 1;
 }
 
+int convert_added(PyObject *from, void *number)
+{
+    PyObject *whole = PyNumber_Index(from);
+
+    if (whole == NULL) {
+        return 0;
+    }
+    *(uint64_t *)number = PyLong_AsUnsignedLongLong(whole);
+    if (PyErr_Occurred() != NULL) { /* it is negative, or there is no such number */
+        PyErr_Clear();
+        *(uint64_t *)number = (uint64_t)PyLong_AsLongLong(whole);
+    }
+    Py_DECREF(whole);
+    return PyErr_Occurred() == NULL;
+}
+
 int convert_u32(PyObject *from, void *number)
 {
     uint64_t value;

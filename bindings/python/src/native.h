@@ -244,6 +244,7 @@ int convert_id(PyObject *from, void *id);              /* nigh_id: `bytes` of 20
 int convert_name(PyObject *from, void *name);          /* struct native_name */
 int convert_name_or_none(PyObject *from, void *name);  /* the same, or None */
 int convert_number(PyObject *from, void *number);      /* uint64_t */
+int convert_added(PyObject *from, void *number);       /* modulo 2^64: so that -1 subtracts */
 int convert_u32(PyObject *from, void *number);         /* uint32_t */
 int convert_timeout(PyObject *from, void *timeout_us); /* uint64_t: seconds, None for ever */
 

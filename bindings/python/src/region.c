@@ -355,13 +355,14 @@ static PyObject *region_fetch_add(PyObject *self, PyObject *arguments, PyObject 
     static char *keywords[] = {"offset", "added", "timeout", "start", NULL};
     uint64_t offset, timeout_us = NIGH_FOREVER;
     struct pending_object *pending;
-    unsigned long long added = 1; /* modulo 2^64: so that -1 subtracts */
+    uint64_t added = 1;
     struct doing *doing;
     nigh_status status;
     int start = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|KO&p", keywords, convert_number, &offset,
-                                     &added, convert_timeout, &timeout_us, &start)) {
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|O&O&p", keywords, convert_number,
+                                     &offset, convert_added, &added, convert_timeout, &timeout_us,
+                                     &start)) {
         return NULL;
     }
     pending = begin(self, &doing);

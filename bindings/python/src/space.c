@@ -448,12 +448,13 @@ static PyObject *space_fetch_add(PyObject *self, PyObject *arguments, PyObject *
 {
     static char *keywords[] = {"address", "added", "timeout", NULL};
     struct asked asked = {.handle = (struct handle_object *)self, .timeout_us = NATIVE_TIMEOUT_US};
-    unsigned long long added = 1; /* modulo 2^64: so that -1 subtracts */
+    uint64_t added = 1;
     nigh_status status;
     uint64_t old = 0;
 
-    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|KO&", keywords, convert_number,
-                                     &asked.address, &added, convert_timeout, &asked.timeout_us) ||
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "O&|O&O&", keywords, convert_number,
+                                     &asked.address, convert_added, &added, convert_timeout,
+                                     &asked.timeout_us) ||
         (asked.space = handle_use(asked.handle)) == NULL) {
         return NULL;
     }
