@@ -819,12 +819,26 @@ static void push_past(struct world_word *word, uint64_t value)
     word->past[word->pasts++] = value;
 }
 
+/* What a counter was between two looks, of which the second saw what is at `n`. */
+static void note_between(struct world_word *word, uint32_t n, uint64_t value)
+{
+    memmove(word->past + n + 1, word->past + n, (word->pasts - n) * sizeof(uint64_t));
+    word->past[n] = value;
+    word->pasts++;
+    word->gap_pasts += word->gap_pasts > n;
+}
+
 /* Whatever happens it is this, or what came behind it. */
 static void make_firm(struct world_word *word, uint64_t value, bool is_counter)
 {
     for (uint32_t n = word->pasts; n-- > word->firm + 1;) {
-        if (word->past[n] == value ||
-            (is_counter && word->past[n] >= value && word->past[n - 1] < value)) {
+        if (is_counter && word->past[n] > value && word->past[n - 1] < value) {
+            if (word->pasts == WORLD_PASTS) {
+                return;
+            }
+            note_between(word, n, value);
+        }
+        if (word->past[n] == value) {
             word->firm = n;
             return;
         }
