@@ -202,6 +202,7 @@ static void let_go(struct agree *agree, uint32_t rank)
 static void a_change_that_nobody_answers_for_is_taken_back(void **state)
 {
     uint64_t seed = support_seed();
+    uint32_t began = 0;
 
     (void)state;
     for (uint32_t n = 0; n < 8; n++) {
@@ -216,7 +217,9 @@ static void a_change_that_nobody_answers_for_is_taken_back(void **state)
         let_go(agree, 3 - lead - gone);
         world.nodes[lead].due_us = world.now_us;
         run(SECOND / 100);
-        assert_int_equal(agree_conf_voters(&agree->own), 2);
+        /* Or who leads has just noticed that it reaches no majority: then it is nobody's change. */
+        began += agree_conf_voters(&agree->own) == 2;
+        assert_true(agree_conf_voters(&agree->own) == 2 || leader() != lead);
         run(AGREE_GRACE_US); /* no lease is left that was granted before */
         settle(20 * SECOND);
         await_voters(7, SECOND);
@@ -225,6 +228,7 @@ static void a_change_that_nobody_answers_for_is_taken_back(void **state)
         await_voters(7, SECOND);
         views_fini(&world);
     }
+    assert_true(began > 0);
 }
 
 /* One that comes back without what it kept answers nobody for a change: it is taken back at once,
