@@ -11,15 +11,19 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/json.h"
+#include "base/limits.h"
 #include "cli/cli.h"
 #include "cli/doctor.h"
 #include "cli/rdma.h"
 
-#define CONFIG "/etc/nigh/nighd.conf"
+#define CONFIG     "/etc/nigh/nighd.conf"
+#define LINKS_SEEN (LIMIT_NODES * LIMIT_LANES)
 
 struct report {
     struct cli *cli;
@@ -167,15 +171,36 @@ static void look_at_cluster(struct report *report)
         (unsigned long long)stats.handshakes_refused, absent[0] != '\0' ? "; " : "", absent);
 }
 
-/* Who sees it otherwise. */
+/* Links to other nodes: more of them than there is room for are left out. */
+static void look_at_links(struct report *report, const nigh_node_stats *stats)
+{
+    static nigh_link_info links[LINKS_SEEN];
+    size_t count = 0;
+
+    if (nigh_links(report->cli->client, links, LINKS_SEEN, &count) == NIGH_OK) {
+        doctor_look_at_links(&report->doctor, links, min_size(count, LINKS_SEEN), stats);
+    }
+}
+
+/* Who sees it otherwise, or is otherwise. */
 static void look_at_members(struct report *report)
 {
     nigh_node_stats stats = {.struct_size = sizeof stats};
     size_t count;
     const nigh_node_info *nodes = cli_nodes_seen(&count);
 
-    if (report->cli->client != NULL && nigh_stats(report->cli->client, &stats) == NIGH_OK) {
-        doctor_look_at_members(&report->doctor, nodes, count, &stats);
+    if (report->cli->client == NULL || nigh_stats(report->cli->client, &stats) != NIGH_OK) {
+        return;
+    }
+    doctor_look_at_members(&report->doctor, nodes, count, &stats);
+    if (cli_is_alone(report->cli)) {
+        return;
+    }
+    look_at_links(report, &stats);
+    for (size_t i = 0; i < count; i++) {
+        if (nodes[i].is_self != 0) {
+            doctor_look_at_life(&report->doctor, nodes[i].incarnation, (uint64_t)time(NULL));
+        }
     }
 }
 

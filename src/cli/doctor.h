@@ -59,6 +59,13 @@ void doctor_look_at_counts(const struct doctor *doctor, const nigh_node_stats *s
 void doctor_look_at_members(const struct doctor *doctor, const nigh_node_info *nodes, size_t count,
                             const nigh_node_stats *stats);
 
+/* Whether others have more lanes, as the links to them tell. */
+void doctor_look_at_links(const struct doctor *doctor, const nigh_link_info *links, size_t count,
+                          const nigh_node_stats *stats);
+
+/* Whether the clock went back behind the start that this number is of; now_s: since 1970. */
+void doctor_look_at_life(const struct doctor *doctor, uint32_t incarnation, uint64_t now_s);
+
 /* What is to be done where a handshake was refused for this reason. */
 const char *doctor_refusal_remedy(nigh_status refused);
 
