@@ -301,28 +301,60 @@ bool cli_find_process(const struct cli *cli, pid_t *pid, uid_t *uid)
     return found;
 }
 
+static void say_unknown_options(struct report *report, pid_t pid)
+{
+    static const char remedy[] = "nigh doctor --config FILE, with a file that says the same as the "
+                                 "node's options; in a container: nigh doctor there";
+
+    if (pid == 0) {
+        doctor_find(&report->doctor, DOCTOR_NOTE, "options", remedy,
+                    "whose process the node is cannot be seen from here: what it was told is not "
+                    "looked at");
+    } else {
+        doctor_find(&report->doctor, DOCTOR_NOTE, "options", remedy,
+                    "the node is part of a program (process %d): what it was told is not looked at",
+                    pid);
+    }
+}
+
 /* What a node is told: the file that --config names; else what the one that lives was started with,
- * also where it lets nobody in; else the file of nighd.service. */
+ * also where it lets nobody in; else the file of nighd.service. False: that is not known. */
+static bool read_setup(struct report *report, pid_t pid, bool lives, struct setup *setup)
+{
+    if (report->config != NULL) {
+        (void)setup_read_file("", report->config, setup);
+        setup->is_live = lives;
+        return true;
+    }
+    if (!lives) {
+        return setup_read_file("", CONFIG, setup);
+    }
+    if (pid == 0 || !setup_read_process("", pid, setup)) {
+        say_unknown_options(report, pid);
+        return false;
+    }
+    return true;
+}
+
 static void look_at_setup(struct report *report)
 {
     static struct setup setup;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
     pid_t pid;
     uid_t uid = 0;
     bool lives = cli_find_process(report->cli, &pid, &uid);
+    bool is_known = read_setup(report, pid, lives, &setup);
 
-    if (report->config != NULL) {
-        (void)setup_read_file("", report->config, &setup);
-        setup.is_live = lives;
-    } else if (lives) {
-        if (pid == 0 || !setup_read_process("", pid, &setup)) {
-            return;
-        }
-    } else if (!setup_read_file("", CONFIG, &setup)) {
-        return;
+    if (is_known) {
+        setup.knows_uid = pid > 0;
+        setup.uid = uid;
+        doctor_look_at_setup(&report->doctor, &setup);
+        doctor_look_at_fit(&report->doctor, &setup);
     }
-    setup.knows_uid = pid > 0;
-    setup.uid = uid;
-    doctor_look_at_setup(&report->doctor, &setup);
+    if (report->cli->client != NULL && nigh_stats(report->cli->client, &stats) == NIGH_OK) {
+        doctor_look_at_sessions(&report->doctor, is_known && report->config == NULL ? &setup : NULL,
+                                &stats);
+    }
 }
 
 static void look_at_all(struct report *report, const struct admission_facts *facts)

@@ -76,6 +76,13 @@ const char *doctor_refusal_remedy(nigh_status refused);
 #define SETUP_VALUE_BYTES 256 /* a longer one is cut */
 #define SETUP_TEXTS       96
 
+/* Whether somebody keeps the node's memory while no node lives (systemd, nighd --hold). */
+enum setup_keeper {
+    SETUP_KEEPER_UNKNOWN,
+    SETUP_KEEPER_NONE,
+    SETUP_KEEPER_THERE
+};
+
 /* Options of nighd; "": not given. */
 struct setup {
     char source[SETUP_PATH_BYTES]; /* whose they are, for a sentence */
@@ -94,7 +101,9 @@ struct setup {
     bool is_live;      /* it runs: its ports are its own */
     bool is_elsewhere; /* ... and sees other files (a container, a service): those of `process` */
     bool has_own_net;  /* ... and other ports */
-    pid_t process;     /* 0: not known */
+    bool has_own_time; /* ... and another clock since the boot */
+    enum setup_keeper keeper;
+    pid_t process; /* 0: not known */
 };
 
 /* Why a path names no file with text that this user may read; NULL: it does. */
@@ -106,6 +115,9 @@ bool setup_read_file(const char *root, const char *path, struct setup *setup);
 /* From the command line of a process, and from the file that it names. False: it is none of nighd.
  */
 bool setup_read_process(const char *root, pid_t pid, struct setup *setup);
+
+/* What is said of an option; NULL: nothing. What stands last counts. */
+const char *setup_value(const struct setup *setup, const char *name);
 
 /* Opens what a path of the node's names. Of a node that sees other files it is one of those,
  * wherever links on the way lead: they are followed from the node's root. -1: errno. */
@@ -120,5 +132,23 @@ bool setup_is_hidden(int error);
 /* ---- whether it could do it: doctor_setup.c ---- */
 
 void doctor_look_at_setup(const struct doctor *doctor, const struct setup *setup);
+
+/* ---- whether there is enough for it, and what of it outlives the node: doctor_fit.c ---- */
+
+/* What a disk has left. */
+struct doctor_disk {
+    uint64_t free_bytes;
+    bool takes_no_file; /* it has no inode left */
+};
+
+void doctor_look_at_disk(const struct doctor *doctor, const char *subject, const char *path,
+                         const struct doctor_disk *disk, uint64_t wanted_bytes, const char *lost);
+
+/* The disks of its directories, its keeper, its lives, its clock. */
+void doctor_look_at_fit(const struct doctor *doctor, const struct setup *setup);
+
+/* Whether there is room for more sessions; setup NULL: what it was told is not known. */
+void doctor_look_at_sessions(const struct doctor *doctor, const struct setup *setup,
+                             const nigh_node_stats *stats);
 
 #endif

@@ -7,59 +7,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "support/machine.h"
-
-#define KEPT 64
-
-static struct {
-    enum doctor_severity severity;
-    char subject[32], finding[1024], remedy[512];
-} kept[KEPT];
-static size_t kept_count;
-
-static void keep(void *context, enum doctor_severity severity, const char *subject,
-                 const char *finding, const char *remedy)
-{
-    (void)context;
-    assert_true(kept_count < KEPT);
-    /* What is not good has its remedy, in all cases. */
-    assert_true(severity == DOCTOR_GOOD || remedy[0] != '\0');
-    kept[kept_count].severity = severity;
-    (void)snprintf(kept[kept_count].subject, sizeof(kept[0].subject), "%s", subject);
-    (void)snprintf(kept[kept_count].finding, sizeof(kept[0].finding), "%s", finding);
-    (void)snprintf(kept[kept_count++].remedy, sizeof(kept[0].remedy), "%s", remedy);
-}
-
-static struct doctor begun(void)
-{
-    kept_count = 0;
-    return (struct doctor){.root = root, .take = keep};
-}
-
-/* Whether it was said, of this subject, in these words; remedy NULL: whatever. */
-static void expect(enum doctor_severity severity, const char *subject, const char *finding,
-                   const char *remedy)
-{
-    for (size_t i = 0; i < kept_count; i++) {
-        if (strcmp(kept[i].subject, subject) == 0 && kept[i].severity == severity &&
-            strstr(kept[i].finding, finding) != NULL &&
-            (remedy == NULL || strstr(kept[i].remedy, remedy) != NULL)) {
-            return;
-        }
-    }
-    for (size_t i = 0; i < kept_count; i++) {
-        print_message("said: %d %s: %s -> %s\n", kept[i].severity, kept[i].subject, kept[i].finding,
-                      kept[i].remedy);
-    }
-    fail_msg("not said: %d %s: %s -> %s", severity, subject, finding, remedy);
-}
-
-static void expect_none(const char *subject)
-{
-    for (size_t i = 0; i < kept_count; i++) {
-        assert_string_not_equal(kept[i].subject, subject);
-    }
-}
+#include "support/doctor.h"
 
 /* ---- the machine ---------------------------------------------------------- */
 
@@ -458,18 +406,9 @@ static void ports_are_those_of_their_address(void **state)
     }
 }
 
-/* The words of a process, each ended by a zero. */
 static void put_words(const char *words, size_t bytes)
 {
-    char full[2 * PATH_BYTES];
-    FILE *file;
-
-    put("/proc/77/cmdline", "");
-    (void)snprintf(full, sizeof(full), "%s/proc/77/cmdline", root);
-    file = fopen(full, "we");
-    assert_non_null(file);
-    assert_int_equal(fwrite(words, 1, bytes, file), bytes);
-    assert_int_equal(fclose(file), 0);
+    put_bytes("/proc/77/cmdline", words, bytes);
 }
 
 static void what_a_node_was_started_with_is_read(void **state)
