@@ -196,6 +196,7 @@ static void look_at_members(struct report *report)
     if (cli_is_alone(report->cli)) {
         return;
     }
+    doctor_look_at_reach(&report->doctor, nodes, count);
     look_at_links(report, &stats);
     for (size_t i = 0; i < count; i++) {
         if (nodes[i].is_self != 0) {
@@ -260,6 +261,9 @@ static void look_at_fabric(struct report *report, const struct admission_facts *
     rdma_look("", geteuid() == 0 ? UINT64_MAX : facts->locked_limit_bytes, &found);
     doctor_find(&report->doctor, found.is_missing && found.has_device ? DOCTOR_NOTE : DOCTOR_GOOD,
                 "fabric", found.remedy, "%s%s", now, found.text);
+    if (!uses_rdma && (report->cli->client == NULL || !cli_is_alone(report->cli))) {
+        doctor_look_at_tcp(&report->doctor);
+    }
     if (rdma_look_where("", stats.memory_far_bytes, &found)) {
         doctor_find(&report->doctor, found.is_missing ? DOCTOR_NOTE : DOCTOR_GOOD, "numa",
                     found.remedy, "%s", found.text);

@@ -69,6 +69,14 @@ void doctor_look_at_life(const struct doctor *doctor, uint32_t incarnation, uint
 /* What is to be done where a handshake was refused for this reason. */
 const char *doctor_refusal_remedy(nigh_status refused);
 
+/* ---- the network: doctor_network.c ---- */
+
+/* Settings of the system that TCP between nodes goes by. */
+void doctor_look_at_tcp(const struct doctor *doctor);
+
+/* Dials the first few that are not up: half a second for each of their addresses. */
+void doctor_look_at_reach(const struct doctor *doctor, const nigh_node_info *nodes, size_t count);
+
 /* ---- what a node is told: doctor_told.c ---- */
 
 #define SETUP_PATH_BYTES  512

@@ -52,7 +52,7 @@ static void expect(enum doctor_severity severity, const char *subject, const cha
     fail_msg("not said: %d %s: %s -> %s", severity, subject, finding, remedy);
 }
 
-static void expect_none(const char *subject)
+static inline void expect_none(const char *subject)
 {
     for (size_t i = 0; i < kept_count; i++) {
         assert_string_not_equal(kept[i].subject, subject);
@@ -60,7 +60,7 @@ static void expect_none(const char *subject)
 }
 
 /* Words, each ended by a zero, as a process has them. */
-static void put_bytes(const char *path, const char *words, size_t bytes)
+static inline void put_bytes(const char *path, const char *words, size_t bytes)
 {
     char full[2 * PATH_BYTES];
     FILE *file;
