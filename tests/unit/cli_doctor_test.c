@@ -163,6 +163,23 @@ static void a_kernel_that_lacks_something_is_said(void **state)
     expect(DOCTOR_NOTE, "system calls", "epoll_pwait2 (5.11) may not be called", "seccomp");
 }
 
+static void a_virtual_machine_whose_clock_may_stand_still_is_said(void **state)
+{
+    (void)state;
+    put("/proc/cpuinfo", "processor : 0\nflags : fpu vme sse hypervisor_like lahf_lm\n");
+    look_at_kernel("5.10.0\n", 0);
+    expect_none("ticks");
+    put("/proc/cpuinfo", "processor : 0\nflags : fpu vme sse hypervisor lahf_lm\n");
+    look_at_kernel("5.17.3\n", 0);
+    expect(DOCTOR_NOTE, "ticks", "Linux 5.17 on a virtual machine", "5.18");
+    look_at_kernel("4.19.0\n", 0);
+    expect(DOCTOR_NOTE, "ticks", "Linux 4.19", "5.18");
+    look_at_kernel("5.18.0\n", 0);
+    expect_none("ticks");
+    look_at_kernel("6.1.0\n", 0);
+    expect_none("ticks");
+}
+
 /* ---- what nighd is told --------------------------------------------------- */
 
 #define CONFIG "/etc/nigh/nighd.conf"
@@ -731,6 +748,7 @@ int main(void)
         cmocka_unit_test_setup(limits_are_said, begin),
         cmocka_unit_test_setup(shares_of_processors_are_said, begin),
         cmocka_unit_test_setup(a_kernel_that_lacks_something_is_said, begin),
+        cmocka_unit_test_setup(a_virtual_machine_whose_clock_may_stand_still_is_said, begin),
         cmocka_unit_test_setup(directories_that_will_not_do_are_said, begin),
         cmocka_unit_test_setup(lines_that_are_none_are_said, begin),
         cmocka_unit_test_setup(secrets_that_others_may_read_are_said, begin),
