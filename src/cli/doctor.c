@@ -370,6 +370,7 @@ static void look_at_all(struct report *report, const struct admission_facts *fac
     look_at_fabric(report, facts);
     doctor_look_at_machine(&report->doctor, facts);
     doctor_look_at_kernel(&report->doctor, doctor_missing_calls());
+    doctor_look_at_install(&report->doctor);
 }
 
 int cli_doctor(struct cli *cli, int argc, char **argv)

@@ -51,6 +51,11 @@ uint32_t doctor_missing_calls(void);
 void doctor_look_at_machine(const struct doctor *doctor, const struct admission_facts *facts);
 void doctor_look_at_kernel(const struct doctor *doctor, uint32_t missing_calls);
 
+/* ---- the installation: doctor_install.c ---- */
+
+/* Whether programs find the library that this one has, and Python its package. */
+void doctor_look_at_install(const struct doctor *doctor);
+
 /* ---- what a node counts: doctor_node.c ---- */
 
 void doctor_look_at_counts(const struct doctor *doctor, const nigh_node_stats *stats);
