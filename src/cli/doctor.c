@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nigh doctor: what of this machine, its node and the node's members keeps nigh from working, or
- * from working well; each finding with its remedy. doctor.h says who looks at what. Reads, changes
- * nothing. Exit code 1 when something keeps a node from working here, 4 when nothing does and none
- * answers.
+ * from working well; each finding with its remedy. doctor.h says who looks at what. Reads, dials
+ * members that are not up, changes nothing. Exit code 1 when something keeps a node from working
+ * here, 4 when nothing does and none answers.
  */
 #include <errno.h>
 #include <stdio.h>

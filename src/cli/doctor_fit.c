@@ -90,7 +90,7 @@ static void look_at_disks(const struct doctor *doctor, const struct setup *setup
 {
     uint64_t space_bytes = setup->is_live ? 0 : read_size(setup, "space-memory");
     uint64_t spill_bytes = setup->is_live ? 0 : read_size(setup, "spill-max");
-    struct doctor_disk disk;
+    struct doctor_disk disk = {0};
 
     if (setup->state[0] != '\0' && read_disk(doctor->root, setup, setup->state, &disk)) {
         doctor_look_at_disk(doctor, "state disk", setup->state, &disk, STATE_BYTES,

@@ -17,7 +17,8 @@
 
 enum {
     PATH_BYTES = 1200,
-    LINE_BYTES = 4400,
+    PATTERN_BYTES = 1400,
+    FULL_BYTES = 4400,    /* of what lies on a test's machine */
     CACHE_BYTES = 8 << 20 /* at most */
 };
 
@@ -26,7 +27,7 @@ enum {
 /* The path of this process's own; false: it has none, as a static one. */
 static bool find_own(const struct doctor *doctor, char path[PATH_BYTES])
 {
-    char name[PATH_BYTES], line[LINE_BYTES];
+    char name[FULL_BYTES], line[PATH_BYTES];
     bool found = false;
     FILE *file;
 
@@ -37,7 +38,8 @@ static bool find_own(const struct doctor *doctor, char path[PATH_BYTES])
 
         found = begin != NULL && strstr(begin, LIBRARY) != NULL;
         if (found) {
-            (void)snprintf(path, PATH_BYTES, "%.*s", (int)strcspn(begin, "\n"), begin);
+            (void)snprintf(path, PATH_BYTES, "%.1100s", begin);
+            path[strcspn(path, "\n")] = '\0';
         }
     }
     if (file != NULL) {
@@ -50,7 +52,7 @@ static bool find_own(const struct doctor *doctor, char path[PATH_BYTES])
  * ended by a zero. */
 static bool find_listed(const struct doctor *doctor, char path[PATH_BYTES])
 {
-    char name[PATH_BYTES];
+    char name[FULL_BYTES];
     char *bytes = malloc(CACHE_BYTES), *found;
     size_t count = 0;
     FILE *file;
@@ -67,7 +69,7 @@ static bool find_listed(const struct doctor *doctor, char path[PATH_BYTES])
         while (found > bytes && found[-1] != '\0') {
             found--;
         }
-        (void)snprintf(path, PATH_BYTES, "%s", found);
+        (void)snprintf(path, PATH_BYTES, "%.1100s", found);
     }
     free(bytes);
     return found != NULL;
@@ -89,7 +91,7 @@ static bool has_folder(const char *list, const char *folder, size_t length)
 
 static bool is_same_file(const struct doctor *doctor, const char *one, const char *other)
 {
-    char path[PATH_BYTES];
+    char path[FULL_BYTES];
     struct stat a, b;
 
     (void)snprintf(path, sizeof path, "%s%s", doctor->root, one);
@@ -132,7 +134,7 @@ static void look_at_loader(const struct doctor *doctor, const char *own, int fol
 /* The first that there is. */
 static bool find_any(const struct doctor *doctor, const char *pattern, char path[PATH_BYTES])
 {
-    char full[PATH_BYTES];
+    char full[FULL_BYTES];
     glob_t found = {0};
     bool is_there;
 
@@ -149,7 +151,7 @@ static bool find_any(const struct doctor *doctor, const char *pattern, char path
 static bool find_in_python_path(const struct doctor *doctor, char path[PATH_BYTES])
 {
     const char *list = getenv("PYTHONPATH");
-    char full[PATH_BYTES];
+    char full[FULL_BYTES];
 
     while (list != NULL && *list != '\0') {
         size_t part = strcspn(list, ":");
@@ -168,7 +170,7 @@ static bool find_in_python_path(const struct doctor *doctor, char path[PATH_BYTE
 static bool find_beside(const struct doctor *doctor, const char *own, int folder_bytes,
                         char path[PATH_BYTES])
 {
-    char pattern[PATH_BYTES];
+    char pattern[PATTERN_BYTES];
 
     (void)snprintf(pattern, sizeof pattern, "%.*s/python3*/" PACKAGE, folder_bytes, own);
     if (find_any(doctor, pattern, path)) {
@@ -203,12 +205,10 @@ static void look_at_python(const struct doctor *doctor, const char *own, int fol
 void doctor_look_at_install(const struct doctor *doctor)
 {
     char own[PATH_BYTES];
-    int folder_bytes;
+    const char *name = find_own(doctor, own) ? strstr(own, LIBRARY) : NULL;
 
-    if (!find_own(doctor, own)) {
-        return;
+    if (name != NULL) {
+        look_at_loader(doctor, own, (int)(name - own));
+        look_at_python(doctor, own, (int)(name - own));
     }
-    folder_bytes = (int)(strstr(own, LIBRARY) - own);
-    look_at_loader(doctor, own, folder_bytes);
-    look_at_python(doctor, own, folder_bytes);
 }

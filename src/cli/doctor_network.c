@@ -14,6 +14,7 @@
 #include <sys/socket.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/fd.h"
 #include "cli/doctor.h"
 
@@ -24,9 +25,12 @@
 
 #define REACHED_MOST 4   /* members that are dialled */
 #define DIAL_MS      500 /* one address of them */
+#define DIAL_ALL_US \
+    UINT64_C(5000000) /* after so long no further one: looking up names takes time */
 
 enum {
     PATH_BYTES = 1200,
+    FILE_BYTES = 400, /* of a file of /proc or /sys, as its machine has it */
     LINE_BYTES = 512,
     NAME_BYTES = 64
 };
@@ -55,13 +59,14 @@ static bool read_first(const struct doctor *doctor, const char *path, char line[
 /* Megabits a second of the fastest interface, and its name; 0: none says. */
 static unsigned long find_fastest(const struct doctor *doctor, char name[NAME_BYTES])
 {
-    char path[PATH_BYTES], line[LINE_BYTES];
+    char full[PATH_BYTES], path[FILE_BYTES], line[LINE_BYTES];
     const struct dirent *entry;
     unsigned long most = 0;
     DIR *folder;
 
-    (void)snprintf(path, sizeof path, "%s/sys/class/net", doctor->root);
-    folder = opendir(path);
+    name[0] = '\0';
+    (void)snprintf(full, sizeof full, "%s/sys/class/net", doctor->root);
+    folder = opendir(full);
     while (folder != NULL && (entry = readdir(folder)) != NULL) {
         long speed;
 
@@ -84,7 +89,7 @@ static unsigned long find_fastest(const struct doctor *doctor, char name[NAME_BY
 static void look_at_buffers(const struct doctor *doctor)
 {
     static const char *const settings[] = {"tcp_rmem", "tcp_wmem"};
-    char name[NAME_BYTES], path[PATH_BYTES], line[LINE_BYTES], most_text[BYTES_SIZE_TEXT],
+    char name[NAME_BYTES], path[FILE_BYTES], line[LINE_BYTES], most_text[BYTES_SIZE_TEXT],
         wanted_text[BYTES_SIZE_TEXT];
     unsigned long speed = find_fastest(doctor, name);
     uint64_t wanted = (uint64_t)speed * BYTES_A_MEGABIT;
@@ -255,6 +260,7 @@ static void say_unreached(const struct doctor *doctor, unsigned rank, const char
 
 void doctor_look_at_reach(const struct doctor *doctor, const nigh_node_info *nodes, size_t count)
 {
+    uint64_t end_us = clock_now_us(&clock_monotonic) + DIAL_ALL_US;
     unsigned dialled = 0;
 
     for (size_t i = 0; i < count && dialled < REACHED_MOST; i++) {
@@ -264,6 +270,9 @@ void doctor_look_at_reach(const struct doctor *doctor, const nigh_node_info *nod
         if (nodes[i].state == NIGH_NODE_IS_UP || nodes[i].is_self != 0 ||
             nodes[i].refused != NIGH_OK || nodes[i].address[0] == '\0') {
             continue;
+        }
+        if (clock_now_us(&clock_monotonic) >= end_us) {
+            return;
         }
         dialled++;
         bytes_printable(nodes[i].address, strlen(nodes[i].address), address, sizeof address);
