@@ -24,10 +24,12 @@
 
 /* ---- disks ---------------------------------------------------------------- */
 
-/* What the disk has left that a folder lies on, or is to be made on. */
+/* What the disk has left that a folder lies on, or is to be made on; what it keeps for root is
+ * root's. False: it does not say. */
 static bool read_disk(const char *root, const struct setup *setup, const char *path,
                       struct doctor_disk *disk)
 {
+    bool is_root = setup->knows_uid && setup->uid == 0;
     int fd = setup_open(root, setup, path, O_PATH);
     char parent[SETUP_PATH_BYTES], *slash;
     struct statvfs st;
@@ -41,10 +43,11 @@ static bool read_disk(const char *root, const struct setup *setup, const char *p
             fd = setup_open(root, setup, parent, O_PATH);
         }
     }
-    found = fd >= 0 && fstatvfs(fd, &st) == 0;
+    found = fd >= 0 && fstatvfs(fd, &st) == 0 && st.f_blocks > 0;
     if (found) {
-        *disk = (struct doctor_disk){.free_bytes = (uint64_t)st.f_bavail * st.f_frsize,
-                                     .takes_no_file = st.f_files > 0 && st.f_favail == 0};
+        *disk = (struct doctor_disk){
+            .free_bytes = (uint64_t)(is_root ? st.f_bfree : st.f_bavail) * st.f_frsize,
+            .takes_no_file = st.f_files > 0 && (is_root ? st.f_ffree : st.f_favail) == 0};
     }
     fd_close(&fd);
     return found;
