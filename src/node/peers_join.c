@@ -32,8 +32,10 @@ static void answer(struct peers *peers, struct connection *connection, nigh_stat
     if (status == NIGH_OK) {
         LOG_INFO("a node joins", "rank=%u address=%s", rank, LOG_QUOTE(address));
     } else {
-        LOG_WARN("a node cannot join", "address=%s status=%s", LOG_QUOTE(address),
-                 nigh_status_name(status));
+        LOG_WARN("a node cannot join",
+                 "address=%s status=%s do=\"do what that node says as it ends: by the status "
+                 "another --member there, or --state or more --ranks here\"",
+                 LOG_QUOTE(address), nigh_status_name(status));
     }
     peers_watch(peers, connection, true);
 }
