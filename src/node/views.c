@@ -265,7 +265,7 @@ static void log_name(struct views *views)
 
     if (rank != LIMIT_NODES && rank != views->config.members->self && rank != views->name_is_of) {
         LOG_WARN("this node has no name: another is called that",
-                 "name=\"%s\" rank=%u do=\"start it with a --name of its own\"",
+                 "name=\"%s\" rank=%u do=\"start this node with a --name of its own\"",
                  LOG_QUOTE(views->config.name), rank);
     }
     views->name_is_of = rank;
