@@ -537,6 +537,9 @@ def test_alerts_speak_of_what_is_told():
     assert done.returncode == 0, done.stdout + done.stderr
     with open(os.path.join(folder, "nigh.rules.yml"), encoding="utf-8") as file:
         rules = file.read()
+    with open(os.path.join(folder, "nigh.test.yml"), encoding="utf-8") as file:
+        tried = re.findall(r"alertname: (\w+)\n +exp_alerts:\n +- exp_labels:", file.read())
+    assert sorted(re.findall(r"- alert: (\w+)", rules)) == sorted(set(tried)), "each is tried, when it is due and with what it says"
     asked = set(re.findall(r"\bnigh_\w+", "\n".join(line for line in rules.splitlines() if "expr:" in line)))
     options = set(re.findall(r"--[a-z][a-z-]*", subprocess.run([os.environ["NIGHD"], "--help"], check=True, capture_output=True, text=True).stdout))
     assert set(re.findall(r"--[a-z][a-z-]*", rules)) <= options, "a remedy names an option that there is not"
