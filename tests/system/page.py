@@ -17,6 +17,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import browser  # noqa: E402
 import raw_session as raw  # noqa: E402
+from cluster_cli import OK, Cluster, Member  # noqa: E402
 from raw_session import free_ports, wait_for  # noqa: E402
 from regions_cli import SOMEBODY, within_reach  # noqa: E402
 from replicas import Five  # noqa: E402
@@ -25,6 +26,9 @@ from services import end, serve  # noqa: E402
 MIB = 1 << 20
 SOURCE = os.environ["NIGH_SOURCE"]
 PER_SECOND = 100
+BLOCKS, BLOCK = 16, 512  # of the space, at each node: what page_load.c uses
+COUNTER, LOCKED = 1 << 19, 256  # where its words are that were changed under a lock
+DEAD_MS = 20000  # a busy machine is no reason to take a node for dead, and with it what a region has there
 WEIGHT = 100 << 10
 UNSEEN = "\u202e\u061c\u00ad\u180e\ufff9\ufffb"
 HOSTILE = f"<img src=x onerror=alert(1)>\"'&{UNSEEN}%s"
@@ -225,14 +229,27 @@ def test_a_node_that_stands_still_is_not_made_up():
 # ---- numbers under load
 
 
+def allocate(member):
+    """Blocks of the space, whose home the node is, as soon as it takes part: the address of the first."""
+    said = []
+
+    def is_given():
+        code, printed, _ = member.run("space", "alloc", "table", str(BLOCKS * BLOCK))
+        said.append(printed.decode().strip())
+        return code == OK
+
+    wait_for(is_given, 60)
+    return said[-1]
+
+
 class Loaded:
-    """Three nodes that agree, each with a page, a service, and a load."""
+    """Three nodes that agree, each with a page, a service, and a load; a region that lies on all of them, and a space."""
 
     def __init__(self):
         self.ports = free_ports(3)
-        self.cluster = Five("--space-memory", "16M", nodes=3)
+        self.cluster = Five("--space-memory", "16M", "--dead-ms", str(DEAD_MS), nodes=3)
         self.stack = contextlib.ExitStack()
-        self.members = self.loads = self.servers = None
+        self.members = self.loads = self.servers = self.blocks = None
 
     def __enter__(self):
         self.members = self.stack.enter_context(self.cluster)
@@ -247,7 +264,8 @@ class Loaded:
         self.servers = [serve(member, "echo") for member in self.members]
         self.members[0].good("region", "create", "matrix", "3M", "--chunk", "1M", "--spread")
         self.members[0].good("space", "create", "table", "2M")
-        self.loads = [subprocess.Popen([os.environ["PAGE_LOAD"], member.path, str(rank), "3", str(PER_SECOND)],
+        self.blocks = [allocate(member) for member in self.members]
+        self.loads = [subprocess.Popen([os.environ["PAGE_LOAD"], member.path, str(rank), "3", str(PER_SECOND), *self.blocks],
                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE)
                       for rank, member in enumerate(self.members)]
         for load in self.loads:
@@ -270,29 +288,95 @@ class Loaded:
         return self.stack.__exit__(kind, error, trace)
 
 
-def grows(before, now, after):
+GROW = ("seals", "pulls", "calls_begun", "calls_taken", "pulled_bytes_two_sided", "pulled_bytes_one_sided", "served_bytes",
+        "gets_asked", "turns", "uptime_us", "region_operations", "region_parts_here", "region_parts_there",
+        "region_bytes_read", "region_bytes_written", "space_client_reads", "space_hits", "space_writes", "space_locks")
+SPACE_GROW = ("reads", "hits", "locks", "locks_kept", "writes", "atomics", "asks", "invalidations", "evictions", "block_bytes")
+
+
+def grows(names, before, now, after):
     """Of two answers of a verb, and one of the page between them: what only grows lies between."""
-    for name in ("seals", "pulls", "calls_begun", "calls_taken", "pulled_bytes_two_sided", "pulled_bytes_one_sided",
-                 "served_bytes", "gets_asked", "turns", "uptime_us"):
+    for name in names:
         assert before[name] <= now[name] <= after[name], (name, before[name], now[name], after[name])
-    assert now["seals"] > 0
+
+
+def space_here(member):
+    return member.parsed("space", "stat", "table")["here"]
 
 
 def compare_under_load(loaded):
     for member, port in zip(loaded.members, loaded.ports):
-        before, said, after = member.numbers(), page(port), member.numbers()
-        grows(before, said["stats"], after)
+        before, space_before = member.numbers(), space_here(member)
+        said = page(port)
+        space_after, after = space_here(member), member.numbers()
+        grows(GROW, before, said["stats"], after)
+        grows(SPACE_GROW, space_before, said["spaces"][0]["here"], space_after)
+        assert said["stats"]["seals"] > 0
         assert sum(sum(said["calls"][kind]["buckets"]) for kind in ("here", "there")) <= after["calls_begun"]
         assert sum(len(request(port, path)[2]) for path in ("/", "/page.css", "/page.js", "/page.json")) < WEIGHT
+
+
+def all_is_used(loaded):
+    """Each node's clients read blocks of the space that lie there and that do not, and bytes of the region here and there."""
+
+    def is_used(port):
+        said = page(port)
+        here, stats = said["spaces"][0]["here"], said["stats"]
+        return 0 < here["hits"] < here["reads"] and here["invalidations"] > 0 and here["locks"] > 0 and \
+            stats["region_parts_here"] > 0 and stats["region_parts_there"] > 0 and stats["region_bytes_read"] > 0
+
+    for port in loaded.ports:
+        wait_for(lambda: is_used(port), 60)  # noqa: B023
+
+
+def a_hundred_a_second(loaded):
+    """Of all nodes together, by their pages' own numbers and clocks: over as many objects as each load is to put in a second,
+    and anew where the machine had other things to do. (Each load is asked for a hundred.)"""
+    rates = []
+
+    def is_kept():
+        before, after = [page(port) for port in loaded.ports], []
+
+        def have_come():
+            after[:] = [page(port) for port in loaded.ports]
+            return sum(now["stats"]["seals"] - old["stats"]["seals"] for old, now in zip(before, after)) >= 3 * PER_SECOND
+
+        wait_for(have_come, 60)
+        rates.append(sum((now["stats"]["seals"] - old["stats"]["seals"]) * 1e6 / (now["node"]["asked_us"] - old["node"]["asked_us"])
+                         for old, now in zip(before, after)))
+        return rates[-1] >= PER_SECOND
+
+    wait_for(is_kept, 60)
+    print("# puts a second of three nodes together, by their pages:", ", ".join(f"{rate:.0f}" for rate in rates))
+
+
+def crossover_of(links, rank):
+    """As nigh nodes has it of all links to a node: the largest of what is known."""
+    of = [link for link in links if link["rank"] == rank]
+    known = [link["crossover_bytes"] for link in of if link["crossover"] == "known"]
+    if any(link["crossover"] == "none" for link in of):
+        return "none", None
+    return ("known", max(known)) if known else ("unknown", None)
+
+
+def points_are_right(link):
+    """Of each way one point a class of sizes, in their order; and what was found of both ways comes from points."""
+    for way in ("sent", "read"):
+        sizes = [point["bytes"] for point in link[way]]
+        assert sizes == sorted(set(sizes)) and len(sizes) <= 14, link
+        assert all(point["bytes"] > 0 and point["count"] > 0 for point in link[way]), link
+    assert link["crossover"] == "unknown" or (link["sent"] and link["read"]), link
 
 
 def same_nodes(said, verb):
     keys = ("rank", "name", "state", "life", "view", "votes", "incarnation", "self", "address")
     assert [{key: node[key] for key in keys} for node in said["nodes"]] == [{key: node[key] for key in keys} for node in verb]
-    links = {link["rank"]: link for link in said["links"]}
     for node in verb:
-        if node["rank"] in links and node["crossover"] != "unknown":
-            assert links[node["rank"]]["crossover"] in (node["crossover"], "known"), (links[node["rank"]], node)
+        told = (node["crossover"], node.get("crossover_bytes"))
+        assert crossover_of(said["links"], node["rank"]) == told, (said["links"], node)
+    assert {link["rank"] for link in said["links"]} == {node["rank"] for node in verb if not node["self"]}
+    for link in said["links"]:
+        points_are_right(link)
 
 
 def same_regions_and_spaces(said, member):
@@ -302,7 +386,8 @@ def same_regions_and_spaces(said, member):
     (space,) = said["spaces"]
     verb = member.parsed("space", "stat", space["name"])
     assert all(space[key] == verb[key] for key in ("name", "home_size", "cache_size", "used_size", "block_size", "nodes"))
-    assert all(space["here"][key] == verb["here"][key] for key in ("reads", "hits", "writes", "locks", "asks"))
+    assert {key: space["here"][key] for key in SPACE_GROW} == {key: verb["here"][key] for key in SPACE_GROW}
+    assert 0 < space["here"]["hits"] < space["here"]["reads"] and space["here"]["writes"] > 0, space
 
 
 def asked_twice(member, port, moving):
@@ -314,6 +399,32 @@ def asked_twice(member, port, moving):
         if not different:
             break
     return said, verb, different
+
+
+def is_what_was_done(member, port, said, did):
+    """Of the region and the space: what the load says that it did, and no more."""
+    stats, here = said["stats"], said["spaces"][0]["here"]
+    assert (did["failed"], did["why"]) == (0, "")
+    assert stats["region_bytes_read"] == did["region_read"] > 0, (stats["region_bytes_read"], did)
+    assert stats["region_bytes_written"] == did["region_written"] > 0, (stats["region_bytes_written"], did)
+    assert stats["region_parts_here"] > 0 and stats["region_parts_there"] > 0
+    assert stats["region_chunks"] == 1 and stats["region_memory_bytes"] >= MIB
+    assert here["reads"] == did["space_reads"] == stats["space_client_reads"], (here, did)
+    assert here["locks"] == did["space_locks"] > 0, (here, did)
+    assert here["hits"] == stats["space_hits"] and here["invalidations"] > 0, (here, stats["space_hits"])
+    assert abs(member.parsed("space", "stat", "table")["here"]["hit_percent"] - 100 * here["hits"] / here["reads"]) < .01
+    text = metrics(port)
+    for name in ("reads", "hits"):
+        assert f'\nnigh_one_space_{name}_total{{space="table"}} {here[name]}\n' in text, name
+
+
+def locks_have_excluded(loaded, did):
+    """What each load added to by a read and a write, under a lock, is as much as all of them have added."""
+    first = loaded.members[0]
+    word = first.good("region", "read", "matrix", "--offset", str(COUNTER), "--size", "8")
+    assert int.from_bytes(word, "little") == sum(each["region_locks"] for each in did) > 0
+    word = first.good("space", "read", "table", hex(int(loaded.blocks[0], 0) + LOCKED), "8")
+    assert int.from_bytes(word, "little") == sum(each["space_locks"] for each in did) > 0
 
 
 def compare_at_rest(loaded, did):
@@ -339,6 +450,7 @@ def compare_at_rest(loaded, did):
         assert sum(said["calls"]["served"]["buckets"]) == said["stats"]["calls_taken"] > 0
         same_nodes(said, member.parsed("nodes"))
         same_regions_and_spaces(said, member)
+        is_what_was_done(member, port, said, did[rank])
         text = metrics(port)
         for name in ("objects", "links_up", "regions_mapped", "spaces"):
             assert f"\nnigh_{name} {verb[name]}\n" in text, name
@@ -383,11 +495,14 @@ def long_names_are_cut(loaded):
 def test_numbers_are_those_of_the_verbs():
     with Loaded() as loaded:
         hot_is_hot(loaded)
+        all_is_used(loaded)
         for _ in range(5):
             compare_under_load(loaded)
+        a_hundred_a_second(loaded)
         transfers_are_told(loaded)
         did = loaded.rest()
         compare_at_rest(loaded, did)
+        locks_have_excluded(loaded, did)
         long_names_are_cut(loaded)
 
 
@@ -453,6 +568,7 @@ def test_a_browser_shows_it_under_load():
     with Loaded() as loaded, browser.Browser() as tab:
         member, port = loaded.members[0], loaded.ports[0]
         hot_is_hot(loaded)
+        all_is_used(loaded)
         for dark in (False, True):
             for width, height, touch in WIDTHS:
                 tab.look(width, height, dark, touch)
@@ -466,7 +582,8 @@ def test_a_browser_shows_it_under_load():
         asked = int(tab.value("document.body.dataset.asked"))
         tab.wait(f"Number(document.body.dataset.asked) > {asked + 1500000}")
         puts = "document.querySelector(\"[data-key='Puts a second'] span\").textContent"
-        tab.wait(f"parseFloat({puts}) > 0")
+        # Its part of a hundred a second on three nodes.
+        tab.wait(f"parseFloat({puts}) >= {PER_SECOND / 3}", 240)
         told = {label: shown(tab, label) for label in ("Puts a second", "Objects", "Pulls a second")}
         rate = float(tab.value(puts).replace("\u202f", ""))
         after = member.numbers()
