@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The page of nighd (docs/page.md): its numbers against those of the verbs, under load; what a browser makes of it; who is
-shown what; and who is not answered. NIGH_PICTURES=FOLDER has it leave screenshots there."""
+shown what; and who is not answered. NIGH_PICTURES=FOLDER has it leave screenshots there, each of the whole page."""
 import contextlib
 import http.client
 import json
@@ -32,7 +32,7 @@ DEAD_MS = 20000  # a busy machine is no reason to take a node for dead, and with
 WEIGHT = 100 << 10
 UNSEEN = "\u202e\u061c\u00ad\u180e\ufff9\ufffb"
 HOSTILE = f"<img src=x onerror=alert(1)>\"'&{UNSEEN}%s"
-WIDTHS = ((1280, 900, False), (360, 780, True))
+WIDTHS = ((1280, 900, False, 1), (360, 780, True, 4))  # and in how many columns a picture of all of it is
 
 
 def request(port, path, host=None, method="GET"):
@@ -542,20 +542,22 @@ def need_browser():
         raise raw.Skipped("there is no Chromium")
 
 
-def leave_picture(tab, name):
+def leave_picture(tab, name, columns):
+    """All of the page; of one that is narrow, and long, in columns that begin where parts of it do."""
     folder = os.environ.get("NIGH_PICTURES")
-    if folder:
+    if folder and columns > 1:
+        tab.picture_in_columns(os.path.join(folder, f"{name}.png"), columns, "section")
+    elif folder:
         tab.picture(os.path.join(folder, f"{name}.png"))
-        tab.picture(os.path.join(folder, f"{name}-window.png"), whole=False)
 
 
-def looks_right(tab, name):
+def looks_right(tab, name, columns=1):
     tab.wait(ANSWERED)
     assert tab.value(WIDE) == [], (name, tab.value(WIDE))
     assert tab.value(PALE) == [], (name, tab.value(PALE))
     assert tab.value(NAMELESS) == 0, name
     assert tab.value(TINY) == 0, name
-    leave_picture(tab, name)
+    leave_picture(tab, name, columns)
     assert not tab.errors, (name, tab.errors)
 
 
@@ -570,14 +572,14 @@ def test_a_browser_shows_it_under_load():
         hot_is_hot(loaded)
         all_is_used(loaded)
         for dark in (False, True):
-            for width, height, touch in WIDTHS:
+            for width, height, touch, columns in WIDTHS:
                 tab.look(width, height, dark, touch)
                 tab.go(f"http://127.0.0.1:{port}/")
                 tab.wait(ANSWERED)
                 tab.wait("document.querySelectorAll('#hottest tbody tr').length > 0 && "
                          "document.querySelectorAll('#past tbody tr').length > 0")
                 tab.listen(2.5)
-                looks_right(tab, f"page-{width}-{'dark' if dark else 'light'}")
+                looks_right(tab, f"page-{width}-{'dark' if dark else 'light'}", columns)
         before = member.numbers()
         asked = int(tab.value("document.body.dataset.asked"))
         tab.wait(f"Number(document.body.dataset.asked) > {asked + 1500000}")
