@@ -5,9 +5,11 @@ shown what; and who is not answered. NIGH_PICTURES=FOLDER has it leave screensho
 import contextlib
 import http.client
 import json
+import math
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -506,6 +508,142 @@ def test_numbers_are_those_of_the_verbs():
         long_names_are_cut(loaded)
 
 
+# ---- transfers under way
+
+LARGE = 64 * MIB
+TRIES = 20  # to see one in part: where the machine is slow to stop a node, all of it comes at once
+STANDS_S = 2  # at a time, for as long as a look takes: nobody takes the node for lost
+COUNTED = {"sent": "pulled_bytes_two_sided", "read": "pulled_bytes_one_sided", "pushed": "pulled_bytes_pushed"}
+
+
+class Drips:
+    """A node that stands still, but for a moment when it is told to."""
+
+    def __init__(self, member):
+        self.process = member.process
+
+    def stop(self):
+        self.process.send_signal(signal.SIGSTOP)
+        wait_for(lambda: raw.is_stopped(self.process.pid))
+
+    def go_on(self):
+        self.process.send_signal(signal.SIGCONT)
+
+    def drip(self):
+        self.go_on()
+        time.sleep(.001)
+        self.stop()
+
+
+class Held:
+    """Two nodes with a page each, and a large object that has come in part from the first to the second: the first stands
+    still but for drips, and the page is the second's; or, `out`, the other way round."""
+
+    def __init__(self, how, out=False):
+        self.ports, self.out = free_ports(2), out
+        self.cluster = Cluster("--dead-ms", "60000", "--lanes", "1", "--transfer", how, member=self.member)
+        self.stack = contextlib.ExitStack()
+        self.holder = self.puller = self.drips = self.port = self.get = self.name = self.id = self.before = self.seen = None
+
+    def member(self, folder, rank, join, key, *flags):
+        return Member(folder, rank, join, key, *flags, "--http", str(self.ports[rank]))
+
+    def __enter__(self):
+        self.holder, self.puller = self.stack.enter_context(self.cluster)
+        self.cluster.wait_met()
+        self.port = self.ports[0 if self.out else 1]
+        self.drips = Drips(self.puller if self.out else self.holder)
+        for number in range(TRIES):
+            if self.begin(f"large-{number}"):
+                return self
+        raise AssertionError("each time all of it had come at once")
+
+    def begin(self, name):
+        """Whether it is seen in part."""
+        self.name = name
+        self.holder.good("put", name, "-", data=bytes(LARGE))
+        self.id = self.holder.parsed("stat", name)[0]["id"]
+        wait_for(lambda: self.puller.places(name) == [0])
+        self.before = self.puller.numbers()
+        self.drips.stop()
+        self.get = subprocess.Popen([os.environ["NIGH"], "--socket", self.puller.path, "get", name, "--timeout", "300s"],
+                                    stdout=subprocess.DEVNULL)
+        while self.get.poll() is None:
+            self.drips.drip()
+            self.seen = self.look()
+            if self.seen is not None:
+                return True
+        self.end()
+        return False
+
+    def look(self):
+        """What the page has of it, when a part has come, and not all."""
+        for at in page(self.port)["transfers"]["now"]:
+            done = at.get("done_bytes")
+            if at["id"] == self.id and at["way"] != "" and (done is None or 0 < done < at["bytes"]):
+                return at
+        return None
+
+    def look_again(self):
+        """When more has come; None: all has."""
+        while self.get.poll() is None:
+            self.drips.drip()
+            at = self.look()
+            if at is not None and at["done_bytes"] > self.seen["done_bytes"]:
+                return at
+        return None
+
+    def end(self):
+        self.drips.go_on()
+        assert self.get.wait(timeout=240) == 0
+
+    def __exit__(self, kind, error, trace):
+        self.drips.go_on()
+        if self.get.poll() is None:
+            self.get.kill()
+            self.get.wait(timeout=30)
+        return self.stack.__exit__(kind, error, trace)
+
+
+def is_told_right(at, way):
+    assert at["way"] == way and at["rank"] == 0 and at["direction"] == "in" and at["name"] == "" and "ago_us" not in at, at
+    assert LARGE <= at["bytes"] < LARGE + 4096 and 0 < at["done_bytes"] < at["bytes"] and at["took_us"] > 0, at
+    assert abs(at["bytes_per_second"] - at["done_bytes"] * 1e6 / at["took_us"]) <= 1, at
+
+
+def test_what_comes_is_told_while_it_comes():
+    """By each way, in part, with its rate; then among those that ended, and in the numbers of the verb."""
+    for how, way in (("two-sided", "sent"), ("one-sided", "read"), ("push", "pushed")):
+        with Held(how) as held:
+            first = held.seen
+            is_told_right(first, way)
+            second = held.look_again()
+            if second is not None:
+                is_told_right(second, way)
+                assert second["bytes"] == first["bytes"] and second["took_us"] > first["took_us"], (first, second)
+            held.end()
+            wait_for(lambda: page(held.port)["transfers"]["now"] == [])  # noqa: B023
+            ended = page(held.port)["transfers"]["past"][0]
+            assert (ended["id"], ended["name"], ended["way"]) == (held.id, held.name, way), ended
+            assert ended["bytes"] == ended["done_bytes"] == first["bytes"] and ended["took_us"] > first["took_us"], (first, ended)
+            after = held.puller.numbers()
+            for each in COUNTED.values():
+                assert after[each] - held.before[each] == (first["bytes"] if each == COUNTED[way] else 0), (each, way)
+            assert after["pulls"] - held.before["pulls"] == 1
+
+
+def test_what_goes_out_is_told_while_it_goes():
+    """Of what is sent how much has gone; of what is lent nobody knows."""
+    for how, way in (("two-sided", "sent"), ("one-sided", "read")):
+        with Held(how, out=True) as held:
+            at = held.seen
+            assert at["way"] == way and at["rank"] == 1 and at["direction"] == "out", at
+            assert LARGE <= at["bytes"] < LARGE + 4096 and ("done_bytes" in at) == (way == "sent"), at
+            assert way == "sent" or held.holder.numbers()["loans"] > 0
+            held.end()
+            wait_for(lambda: page(held.port)["transfers"]["now"] == [])  # noqa: B023
+
+
 # ---- in a browser
 
 # What is wider than the window, and what has no width for its words.
@@ -565,6 +703,66 @@ def shown(tab, label):
     return int(tab.value(f'document.querySelector("[data-key=\'{label}\']").dataset.value'))
 
 
+# The points of the curve that is drawn: way, size, time, of how many; and where the middle of each is.
+DOTS = """[...document.querySelectorAll("#curve .dot")].map(e => {
+  const box = e.getBBox();
+  return [e.classList.contains("sent") ? "sent" : "read", +e.dataset.bytes, +e.dataset.us, +e.dataset.count, box.x + box.width / 2, box.y + box.height / 2];
+})"""
+CROSS = "(() => { const e = document.querySelector('#curve .cross'); return e && e.getBBox().x; })()"
+
+
+def scale(points):
+    """Where a number stands, by the least and the largest of those (number, place); None: they are all one number."""
+    (from_number, from_place), (to_number, to_place) = min(points), max(points)
+    if from_number == to_number:
+        return None
+    return lambda number: from_place + (to_place - from_place) * (number - from_number) / (to_number - from_number)
+
+
+def curve_is_drawn(dots, cross, link):
+    """Its points are those of the link, where two scales of logarithms have them; and so is what was found of them."""
+    assert [tuple(dot[:4]) for dot in dots] == [(way, point["bytes"], point["took_us"], point["count"])
+                                               for way in ("sent", "read") for point in link[way]], (dots, link)
+    across = [(math.log2(max(4096, size)), x) for _, size, _, _, x, _ in dots]  # the scale begins there
+    along = [(math.log10(max(1, took)), y) for _, _, took, _, _, y in dots]
+    for places, grows_up in ((across, False), (along, True)):
+        place = scale(places)
+        assert place is None or all(abs(at - place(number)) < .5 for number, at in places), places
+        assert place is None or (place(2) < place(1)) == grows_up, places
+    assert (cross is not None) == (link["crossover"] == "known" and bool(dots)), (cross, link)
+    place = scale(across) if dots else None
+    if cross is not None and place is not None:
+        assert abs(cross - place(math.log2(link["crossover_bytes"]))) < 1, (cross, link)
+
+
+def curves_are_drawn(tab, port):
+    """Of each link that may be chosen, when nothing moves any more."""
+    links = page(port)["links"]
+    assert tab.value("[...document.querySelector('#link').options].map(o => o.value)") == \
+        [f"node {link['rank']}, rail {link['rail']}" for link in links]
+    assert any(len(link["sent"]) + len(link["read"]) > 2 for link in links), links
+    for number, link in enumerate(links):
+        tab.value(f"(() => {{ const e = document.querySelector('#link'); e.selectedIndex = {number}; "
+                  "e.dispatchEvent(new Event('change')); })()")
+        curve_is_drawn(tab.value(DOTS), tab.value(CROSS), link)
+
+
+CELLS = "[...document.querySelector('#%s tbody tr').cells].map(cell => [cell.textContent, cell.dataset.value ?? null])"
+
+
+def shows_regions_and_spaces(tab, member):
+    """As the verbs have them, when nothing moves any more."""
+    numbers, here = member.numbers(), space_here(member)
+    name, size, count, where, _ = tab.value(CELLS % "regions")
+    assert (name[0], int(size[1]), count[0]) == ("matrix", 3 * MIB, "3")
+    assert where[0] == "node 0 (1), node 1 (1), node 2 (1)", where
+    assert shown(tab, "Read here") == numbers["region_bytes_read"] > 0
+    assert shown(tab, "Written here") == numbers["region_bytes_written"] > 0
+    name, hits, reads, writes, _, nodes = tab.value(CELLS % "spaces")
+    assert (name[0], int(reads[1]), int(writes[1]), nodes[0]) == ("table", here["reads"], here["writes"], "0, 1, 2"), (here, reads, writes)
+    assert abs(float(hits[0].replace("\u00a0%", "")) - here["hit_percent"]) < .06, (hits, here)
+
+
 def test_a_browser_shows_it_under_load():
     need_browser()
     with Loaded() as loaded, browser.Browser() as tab:
@@ -601,8 +799,52 @@ def test_a_browser_shows_it_under_load():
         assert shown(tab, "Objects") == numbers["objects"] and shown(tab, "Memory in use") == numbers["used_bytes"]
         assert shown(tab, "Nodes up") == 3 and shown(tab, "Calls a second") == numbers["calls_begun"]
         assert tab.value("[...document.querySelectorAll('#nodes tbody tr')].map(r => r.cells[3].dataset.value).join()") == "up,up,up"
-        assert tab.value("document.querySelector('#regions tbody tr').cells[0].textContent") == "matrix"
-        assert tab.value("document.querySelector('#spaces tbody tr').cells[0].textContent") == "table"
+        shows_regions_and_spaces(tab, member)
+        curves_are_drawn(tab, port)
+        assert not tab.errors, tab.errors
+
+
+# The first of those under way, if it has begun.
+UNDER_WAY = """(() => {
+  const row = document.querySelector("#now tbody tr");
+  return row && row.cells[2].textContent !== "\u2013" ? [...row.cells].map(cell => [cell.textContent, cell.dataset.value ?? null]) : null;
+})()"""
+
+
+def row_under_way(tab, held):
+    """What stands there; a drip now and then, so that the node is not taken for lost."""
+    dripped = time.monotonic()
+    while True:
+        row = tab.value(UNDER_WAY)
+        if row:
+            return row
+        assert held.get.poll() is None, "it has ended, and was not shown"
+        tab.listen(.1)
+        if time.monotonic() > dripped + STANDS_S:
+            held.drips.drip()
+            dripped = time.monotonic()
+
+
+def test_a_browser_shows_what_is_under_way():
+    need_browser()
+    with browser.Browser() as tab, Held("one-sided") as held:
+        for width, height, touch, columns in WIDTHS:
+            tab.look(width, height, touch, touch)
+            tab.go(f"http://127.0.0.1:{held.port}/")
+            tab.wait(ANSWERED)
+            row = row_under_way(tab, held)
+            name, node, way, done, rate, took = row
+            after = held.look()
+            assert after is not None, "it has ended meanwhile"
+            assert (name[0], node[0], way[0]) == (held.id[:12] + "…", "from node 0", "read in place"), row
+            assert held.seen["done_bytes"] <= int(done[1]) <= after["done_bytes"], (held.seen, row, after)
+            assert 0 < int(took[1]) <= after["took_us"], (row, after)
+            assert done[0].endswith("of 64.0\u00a0MiB") and rate[0].endswith("/s"), row
+            assert abs(int(rate[1]) - int(done[1]) * 1e6 / int(took[1])) <= 1, row
+            held.drips.drip()
+            looks_right(tab, f"under-way-{width}", columns)
+        held.end()
+        tab.wait(f"document.querySelector('#past td')?.textContent === '{held.name}' && document.querySelector('#now .empty') !== null")
         assert not tab.errors, tab.errors
 
 
