@@ -564,7 +564,7 @@ class Held:
         self.name = name
         self.holder.good("put", name, "-", data=bytes(LARGE))
         self.id = self.holder.parsed("stat", name)[0]["id"]
-        wait_for(lambda: self.puller.places(name) == [0])
+        wait_for(lambda: self.is_found(name))
         self.before = self.puller.numbers()
         self.drips.stop()
         self.get = subprocess.Popen([os.environ["NIGH"], "--socket", self.puller.path, "get", name, "--timeout", "300s"],
@@ -577,6 +577,11 @@ class Held:
                 return True
         self.end()
         return False
+
+    def is_found(self, name):
+        """Whether the second node knows by now that the first has it."""
+        code, printed, _ = self.puller.run("who", name, "--json")
+        return code == OK and [node["rank"] for node in json.loads(printed)["nodes"]] == [0]
 
     def look(self):
         """What the page has of it, when a part has come, and not all."""
