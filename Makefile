@@ -103,6 +103,7 @@ clang: ## build everything with clang 14, for its warnings
 	@$(COMPILE) build/clang
 
 # What explorers (the suite model) step through, unit tests and fuzz targets run under it too.
+# The package for Python, too: tests/python/meson.build has what the interpreter needs.
 asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/setup build test
 	@tools/configure build/asan $(ASAN)
