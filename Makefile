@@ -292,7 +292,7 @@ bench-cluster: ## RANKS=n nodes under MPI that get from each other, HOSTS=file, 
 		build/bench-release/bench/cluster/bench-cluster build/bench/cluster.json $(if $(SIZES),--sizes '$(SIZES)') $(FLAGS)
 	@bench/plot build/bench/cluster.json build/bench/cluster.svg
 
-lint: ## format, layers, headers, scripts, words: fails on any difference
+lint: ## format, layers, headers, scripts, words, type hints: fails on any difference
 	@tools/setup build lint
 	@tools/lint
 
