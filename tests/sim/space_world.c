@@ -512,12 +512,14 @@ static void stop_client(struct world *world, struct world_node *node, struct wor
     if (client->state != CLIENT_GONE) {
         space_windows_remove(node->windows, client->window, world->now_us);
         free(client->memory);
+        if (client->state == CLIENT_ASKS) {
+            note_doubt(world, client);
+        }
         client->state = CLIENT_GONE;
         if (client->holds) {
             (void)record_lock(world, client, client->held, client->held_life, LINEAR_UNLOCK);
         }
         client->holds = false;
-        note_doubt(world, client);
         if (world->rules.users != NULL) {
             world->rules.users->stopped(world->rules.users->context,
                                         (uint32_t)(node - world->nodes),
