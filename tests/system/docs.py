@@ -1,13 +1,15 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the pages tell a reader to type is typed: README.md and each of docs/, as docs/README.md says that they are written.
+"""What the pages tell a reader to type is typed: README.md, CONTRIBUTING.md and each of docs/, as docs/README.md says that they
+are written, and the examples of nigh(1).
 
     sh               commands: run one block behind the other, in one bash a page that ends at the first that fails
     text             behind one of those, what it prints: a line ... stands for any lines, and ... in a line for any words
     c, python, ...   where the paragraph before begins with `name`, or ends with `name`: that file, as it stands
 
-A block of commands behind *Not run here* and a reason is not run. Every page has a machine of its own: a /tmp, a network, and processes,
-none of which it may leave. docs.py --list PAGE... says which blocks are what; docs.py PAGE... runs these pages alone."""
+A block of commands behind *Not run here* and a reason is not run. A program is such a file, and commands behind it use it. Every page
+has a machine of its own: a /tmp, a network, and processes, none of which it may leave. docs.py --list PAGE... says which blocks are
+what; docs.py PAGE... runs these pages alone."""
 import glob
 import os
 import re
@@ -23,6 +25,8 @@ PAGE_SECONDS = 120
 LANGUAGES = {"sh", "text", "c", "cpp", "python", "ini", "mermaid", "json", "yaml", "promql"}
 NOT_RUN = re.compile(r"\*Not run here\b[^*]*[:,] *\w[^*]*\*|\*Not run here\*[:,] *\w")
 FILE = re.compile(r"^`([\w-]+\.\w+)`[ .]|`([\w-]+\.\w+)`:$")
+# These have programs in Python that tests/python/pages.py runs.
+RUN_BY_PYTHON = {"README.md", os.path.join("docs", "python.md")}
 SKIPPED = 77
 
 
@@ -51,10 +55,24 @@ class Block:
         return self.language if self.language != "sh" else "run" if self.is_run else "not run"
 
 
+def examples_of(lines):
+    """Of a manual page in scdoc what stands under EXAMPLES, as another page has it: commands, a backslash that is one."""
+    heading, is_inside, found = "", False, []
+    for line in lines:
+        if line == "```\n":
+            is_inside = not is_inside
+            line = "```sh\n" if is_inside else line
+        elif line.startswith("# ") and not is_inside:
+            heading = line
+        found.append(line.replace("\\\\", "\\") if heading == "# EXAMPLES\n" else "\n")
+    return found
+
+
 def blocks_of(page):
     """All of a page; an error where one is not written as it is to be."""
     with open(page, encoding="utf-8") as file:
         lines = file.readlines()
+    lines = examples_of(lines) if page.endswith(".scd") else lines
     blocks, inside, paragraph, is_over = [], None, "", True
     for number, line in enumerate(lines, 1):
         fence = re.match(r" *```(.*)$", line)
@@ -74,7 +92,20 @@ def blocks_of(page):
             is_over = True
     if inside is not None:
         raise SystemExit(f"{page}:{inside.line}: a block without an end")
+    check_programs(page, blocks)
     return blocks
+
+
+def check_programs(page, blocks):
+    """An error where a program is one that no commands use, nor another program."""
+    for n, block in enumerate(blocks):
+        is_program = block.language == "python" or (block.language == "c" and re.search(r"^int main\(", block.text, re.M))
+        if block.file:
+            used = rf"{re.escape(block.file)}|^(from|import) {re.escape(os.path.splitext(block.file)[0])}\b"
+            if not any(re.search(used, later.text, re.M) for later in blocks[n + 1:] if later.is_run or later.file):
+                raise SystemExit(f"{page}:{block.line}: no commands behind it use {block.file}")
+        elif is_program and os.path.relpath(page, SOURCE) not in RUN_BY_PYTHON:
+            raise SystemExit(f"{page}:{block.line}: a program without a name: \"`name`:\" ends the paragraph before")
 
 
 def matches(expected, told):
@@ -188,7 +219,8 @@ def may_have_machines():
 
 def main():
     words = [word for word in sys.argv[1:] if word != "--list"]
-    pages = words or [os.path.join(SOURCE, "README.md"), *sorted(glob.glob(os.path.join(SOURCE, "docs", "*.md")))]
+    pages = words or [*(os.path.join(SOURCE, name) for name in ("README.md", "CONTRIBUTING.md")),
+                      *sorted(glob.glob(os.path.join(SOURCE, "docs", "*.md"))), os.path.join(SOURCE, "man", "nigh.1.scd")]
     parts = {page: blocks_of(page) for page in pages}
     if "--list" in sys.argv[1:]:
         for page, blocks in parts.items():

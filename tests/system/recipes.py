@@ -1,14 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """The recipes of docs/running.md, as far as a machine without Slurm and Kubernetes can run them: MPI by mpirun, Slurm's script with
-programs that play srun and scontrol, and of Kubernetes' manifest and of the three machines' configuration that nighd takes the
-options which stand there."""
+programs that play srun and scontrol, the three machines by hand on three addresses of this one, and of Kubernetes' manifest that
+nighd takes the options which stand there."""
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
@@ -143,14 +145,6 @@ def test_slurms_script_where_another_has_made_the_folder():
                 os.unlink(name)
 
 
-def check(folder, config, *words):
-    """What nighd --check says of a configuration, with options behind it."""
-    path = os.path.join(folder, "nighd.conf")
-    with open(path, "w", encoding="ascii") as file:
-        file.write(config)
-    return run(folder, [os.environ["NIGHD"], "--check", "--config", path, *words])
-
-
 def stand_ins(folder, text):
     """Its files, where this machine has some."""
     for name, data in (("nodes", "10.0.0.1:7470\n10.0.0.2:7470\n10.0.0.3:7470\n"), ("cluster.key", "5e" * 32)):
@@ -188,14 +182,76 @@ def test_kubernetes_manifest():
         assert result.returncode == 0 and result.stderr == "", (result.stdout, result.stderr)
 
 
-def test_the_configuration_of_three_machines():
+def commands_of(heading):
+    """The blocks of commands under a heading of the page."""
     with open(os.path.join(SOURCE, "docs/running.md"), encoding="utf-8") as file:
-        config = re.search(r"nighd\.conf <<'END'\n(.*?)END\n", file.read(), re.S)[1]
-    config = re.sub(r"^ +", "", config, flags=re.M)
+        section = re.search(rf"^## {heading}\n(.*?)^## ", file.read(), re.M | re.S)[1]
+    return [textwrap.dedent(block) for block in re.findall(r"^ *```sh\n(.*?)^ *```$", section, re.M | re.S)]
+
+
+class Machine:
+    """One of three that are this one, with an address and folders of its own; scp to another is cp."""
+
+    SCP = 'scp() { to=${2#*:}; cp "$1" "${to/10.0.0.1/${2%%:*}}"; }\n'
+
+    def __init__(self, folder, number, addresses):
+        self.folder, self.root, self.number, self.addresses = folder, os.path.join(folder, f"10.0.0.{number}"), number, addresses
+        self.config, self.socket = os.path.join(self.root, "etc/nigh/nighd.conf"), os.path.join(self.root, "s")
+        self.http, self.process = raw.free_ports(1)[0], None
+        os.makedirs(os.path.join(self.root, "var/lib/nigh"))
+
+    def types(self, text):
+        """The page's commands, as they are meant for this one."""
+        text = text.replace("member = 10.0.0.1:", f"member = 10.0.0.{self.number}:")
+        for number, address in enumerate(self.addresses, 1):
+            text = text.replace(f"10.0.0.{number}:7470", address)
+        text = re.sub("/(etc|var/lib)/nigh", rf"{self.root}/\1/nigh", text)
+        text = text.replace("64G", "64M").replace("http = 7707", f"http = {self.http}")
+        result = run(self.folder, ["bash", "-e", "-c", self.SCP + text])
+        assert result.returncode == 0, (text, result.stderr)
+
+    def starts(self):
+        words = [os.environ["NIGHD"], "--config", self.config, "--socket", self.socket]
+        checked = run(self.folder, [*words, "--check"])
+        assert checked.returncode == 0 and checked.stderr == "", (checked.stdout, checked.stderr)
+        with open(os.path.join(self.root, "log"), "wb") as log:
+            self.process = subprocess.Popen(words, stderr=log)
+        raw.Node.running.append(self.process)
+
+    def nigh(self, *words):
+        return run(self.folder, [os.environ["NIGH"], *words, "--socket", self.socket])
+
+    def sees_all(self):
+        """Whether nigh nodes shows three that are up and vote."""
+        said = self.nigh("nodes", "--json")
+        return said.returncode == 0 and [node["state"] for node in json.loads(said.stdout) if node["votes"]] == ["up"] * 3
+
+    def ends(self):
+        self.process.terminate()
+        raw.Node.running.remove(self.process)
+        assert self.process.wait(timeout=PATIENCE_S) == 0, self.process.returncode
+
+
+def test_three_machines_by_hand():
+    key, configuration = commands_of("Three machines")[:2]
     with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
-        result = check(folder, stand_ins(folder, config), "--socket", folder + "/sock")
-        assert result.returncode == 0 and result.stderr == "", (result.stdout, result.stderr)
-        assert "10.0.0.1:7470" in result.stdout, result.stdout
+        addresses = [f"127.0.0.{n}:{raw.free_ports(1, f'127.0.0.{n}')[0]}" for n in (1, 2, 3)]
+        machines = [Machine(folder, n, addresses) for n in (1, 2, 3)]
+        for machine in machines:
+            machine.types(key.splitlines()[0])
+        machines[0].types(key)
+        for machine in machines:
+            machine.types(configuration)
+            machine.starts()
+        for machine in machines:
+            raw.wait_for(machine.sees_all, 60)
+        hello = os.path.join(machines[0].root, "etc/nigh/nodes")
+        put = machines[0].nigh("put", "hello", hello)
+        got = machines[2].nigh("get", "hello")
+        with open(hello, encoding="ascii") as file:
+            assert (put.returncode, got.returncode, got.stdout) == (0, 0, file.read()), (put.stderr, got.stderr)
+        for machine in machines:
+            machine.ends()
 
 
 if __name__ == "__main__":

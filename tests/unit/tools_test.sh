@@ -116,6 +116,19 @@ plant man/nighd.8.scd '*--lanes* _N_\n'
 expect 1 "man/nighd.conf.5.scd: nothing of lanes" "man: a key without a word" "$tree/tools/check-man"
 plant man/nighd.conf.5.scd 'The keys: *lanes*.\n'
 expect 0 "" "man: an option as the program has it" "$tree/tools/check-man"
+plant src/cli/cluster.c 'if (strcmp(job->action, "start") == 0)\n'
+plant src/cli/main.c 'const struct cli_verb cli_verbs[] = {\n    {"put", "NAME", "Puts.",\n    {"cluster", "start", "Starts.",\n    {NULL, NULL\n'
+expect 1 "man/nigh.1.scd: nothing of cluster start" "man: an action without a line" "$tree/tools/check-man"
+plant man/nigh.1.scd '*put* _NAME_\n\n*cluster start* [_N_]\n'
+expect 0 "" "man: an action as the program has it" "$tree/tools/check-man"
+plant src/node/kept.c '#define KEPT_FILE "kept"\n#define NEW_FILE "kept.new"\n'
+plant man/nigh-files.5.scd '_DIR/kept.new_, _lock.kept_\n'
+expect 1 "man/nigh-files.5.scd: nothing of kept" "man: a file that a node makes, on no page" "$tree/tools/check-man"
+plant debian/nighd.install 'usr/lib/*/libn.so.*\nusr/bin/n  bin\n'
+plant man/nigh-files.5.scd '_DIR/kept_, _lib/libn.so_\n'
+expect 1 "man/nigh-files.5.scd: nothing of n" "man: a file that a package installs, on no page" "$tree/tools/check-man"
+plant man/nigh-files.5.scd '_DIR/kept_, _lib/libn.so_, _bin/n_\n'
+expect 0 "" "man: files as they are made and installed" "$tree/tools/check-man"
 
 plant a.json '{"name":"a","result":"OK","stdout":"1..2\\nok 1 - x\\nok 2 - y # SKIP no\\n"}\n'
 plant b.json '{"name":"b","result":"FAIL","stdout":""}\n'
