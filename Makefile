@@ -103,6 +103,7 @@ clang: ## build everything with clang 14, for its warnings
 	@$(COMPILE) build/clang
 
 # What explorers (the suite model) step through, unit tests and fuzz targets run under it too.
+# The package for Python, too: tests/python/meson.build has what the interpreter needs.
 asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/setup build test
 	@tools/configure build/asan $(ASAN)
@@ -291,7 +292,7 @@ bench-cluster: ## RANKS=n nodes under MPI that get from each other, HOSTS=file, 
 		build/bench-release/bench/cluster/bench-cluster build/bench/cluster.json $(if $(SIZES),--sizes '$(SIZES)') $(FLAGS)
 	@bench/plot build/bench/cluster.json build/bench/cluster.svg
 
-lint: ## format, layers, headers, scripts, words: fails on any difference
+lint: ## format, layers, headers, scripts, words, type hints: fails on any difference
 	@tools/setup build lint
 	@tools/lint
 

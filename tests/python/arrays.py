@@ -3,19 +3,54 @@
 """numpy arrays and pickles as objects: without a copy, read-only, and checked where they are read."""
 import os
 import pickle
+import re
 import struct
 import sys
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from node import MIB, numpy, other, raises, run_tests, wait_for, with_client  # noqa: E402
+from node import MIB, Skipped, numpy, other, raises, run_tests, wait_for, with_client  # noqa: E402
 
 import nigh  # noqa: E402
 
 META = b"nigh.pickle5\x00\x01"
+LARGE, LARGE_LEAST = 1024 * MIB, 512 * MIB
 
 
 def address_of(array):
     return array.__array_interface__["data"][0]
+
+
+def mappings_of(array):
+    """The lines of this process's map that an array lies in."""
+    first, found = address_of(array), []
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        for line in map(str.split, maps):
+            begin, end = (int(word, 16) for word in line[0].split("-"))
+            if begin < first + array.nbytes and first < end:
+                found.append(line)
+    return found
+
+
+def number_in(path, pattern):
+    """Of a file of the system's; None: it has none."""
+    try:
+        with open(path, encoding="ascii") as file:
+            number = re.search(pattern, file.read(), re.MULTILINE)
+    except OSError:
+        return None
+    return number and int(number[1])
+
+
+def free_bytes():
+    """What this machine has to give, and who runs the test may have."""
+    free = number_in("/proc/meminfo", r"^MemAvailable: *(\d+)") * 1024
+    most, used = (number_in(f"/sys/fs/cgroup/memory.{name}", r"^(\d+)$") for name in ("max", "current"))
+    return free if most is None or used is None else min(free, max(most - used, 0))
+
+
+def memory_of(pid):
+    """What a process has that is not shared memory, and all that it has mapped and seen, in bytes."""
+    return [number_in(f"/proc/{pid}/smaps_rollup", rf"^{name}: *(\d+)") * 1024 for name in ("Pss_Anon", "Rss")]
 
 
 @with_client(memory="128M")
@@ -37,7 +72,7 @@ def test_an_array_comes_back(client):
 
 @with_client(memory="128M")
 def test_an_array_is_not_copied(client):
-    """By its address, by what the node has, and by what this process has."""
+    """By its address, by what the node has, and by how it is mapped."""
     np = numpy()
     client.put_array("big", np.ones(4 * MIB))
     used = client.stats()["used_bytes"]
@@ -50,12 +85,43 @@ def test_an_array_is_not_copied(client):
         first[0] = 2
     with raises(ValueError):
         first.flags.writeable = True
-    with open("/proc/self/maps", encoding="utf-8") as maps:
-        ranges = [line.split() for line in maps]
-    for line in ranges:
-        begin, end = (int(word, 16) for word in line[0].split("-"))
-        if begin <= address_of(first) < end:
-            assert "w" not in line[1], line
+    for line in mappings_of(first):
+        assert line[1] == "r--s", line
+
+
+def test_a_large_array_is_not_copied():
+    """A GiB, or a quarter of what is free: by its address, by what the node has, and by what either process has."""
+    np = numpy()
+    size = min(LARGE, free_bytes() // 4) // MIB * MIB
+    if size < LARGE_LEAST:
+        raise Skipped(f"{free_bytes() // MIB} MiB of memory are free, and {4 * LARGE_LEAST // MIB} are needed")
+
+    @with_client(memory=f"{size // MIB * 5 // 4}M")
+    def measure(client):
+        # What the system gives as zeros takes no memory until it is written: a page each, of these.
+        ones = np.zeros(size, np.uint8)
+        ones[::size // 8] = 1
+        client.put_array("large", ones)
+        del ones
+        node = client.node.process.pid
+        with other(client) as reader:
+            used = client.stats()["used_bytes"]
+            assert size <= used < size + size // 64, used
+            before = {pid: memory_of(pid) for pid in ("self", node)}
+            got = reader.get_array("large", 0)
+            assert memory_of("self")[1] - before["self"][1] < size // 16
+            assert got[::4096].sum() == 8  # each page is seen, where it lies
+            private, seen = memory_of("self")
+            assert private - before["self"][0] < size // 16 and seen - before["self"][1] < size + size // 16
+            assert memory_of(node)[0] - before[node][0] < size // 16
+            assert client.stats()["used_bytes"] == used
+            again = reader.get_array("large", 0)
+            assert got.nbytes == size and address_of(again) == address_of(got)
+            lines = mappings_of(got)
+            assert lines and all(line[1] == "r--s" and line[5].startswith("/memfd:nigh-extent") for line in lines), lines
+            del got, again
+
+    measure()
 
 
 @with_client()

@@ -14,6 +14,8 @@ sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 from node import numpy, run_tests, with_client  # noqa: E402
 
 import nigh  # noqa: E402
+import nigh.aio  # noqa: E402
+import nigh.plasma  # noqa: E402
 
 
 def run_blocks(client, name, count):
@@ -50,6 +52,13 @@ def test_all_of_it_hides_nothing_of_pythons():
     exec("from nigh import *", names)
     assert names["NotFoundError"] is nigh.NotFoundError and issubclass(nigh.TimeoutError, TimeoutError)
     assert not set(vars(builtins)) & (set(names) - {"__builtins__"})
+    errors = {name for name in vars(nigh._native) if name.endswith("Error")}
+    assert errors == {name for name in vars(nigh) if name.endswith("Error")}
+    assert errors - set(names) == errors & set(vars(builtins))
+
+
+def parameters(function):
+    return [each.arg for each in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)]
 
 
 def hinted():
@@ -59,7 +68,11 @@ def hinted():
     classes, names = {}, set()
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
-            classes[node.name] = {each.name: each for each in node.body if isinstance(each, ast.FunctionDef)}
+            classes[node.name] = functions = {}
+            for each in node.body:
+                if isinstance(each, ast.FunctionDef):
+                    first = functions.setdefault(each.name, each)  # of an overload
+                    assert each is first or parameters(each) == parameters(first), each.name
             for base in node.bases:
                 classes[node.name] |= classes.get(getattr(base, "id", None), {})
         elif isinstance(node, ast.AnnAssign):
@@ -86,6 +99,7 @@ def hinted_of(function):
 
 
 def test_the_type_hints_name_all():
+    assert nigh.Pending[bytes].__origin__ is nigh.Pending
     classes, names = hinted()
     for name, value in vars(nigh._native).items():
         if name.startswith("_"):
@@ -94,6 +108,7 @@ def test_the_type_hints_name_all():
             assert name in names, name
         elif issubclass(value, BaseException):
             assert name in classes, name
+            assert getattr(nigh, name) is value, name
         else:
             there = {each for each in vars(value) if not each.startswith("_")}
             told = {each for each in classes[name] if not each.startswith("_")}
@@ -101,6 +116,27 @@ def test_the_type_hints_name_all():
             for each in there:
                 if callable(getattr(value, each)):
                     assert said_of(getattr(value, each)) == hinted_of(classes[name][each]), (name, each)
+
+
+def public(thing):
+    return {name for name in vars(thing) if not name.startswith("_")}
+
+
+def test_the_typed_program_has_all():
+    """hints.py, which tools/check-types reads, names all that a program may use."""
+    with open(os.path.join(os.environ["NIGH_SOURCE"], "tests", "python", "hints.py"), encoding="utf-8") as file:
+        nodes = list(ast.walk(ast.parse(file.read())))
+    told = {node.attr for node in nodes if isinstance(node, ast.Attribute)} | {node.id for node in nodes if isinstance(node, ast.Name)}
+    wanted = {"TimeoutError", "OverflowError", *nigh.__all__}
+    for module in (nigh.aio, nigh.plasma):
+        wanted |= {name for name in public(module) if getattr(vars(module)[name], "__module__", None) == module.__name__}
+    classes = [vars(module)[name] for module in (nigh, nigh._native, nigh.aio, nigh.plasma) for name in wanted & public(module)]
+    for each in classes:
+        if isinstance(each, type) and each.__module__.startswith("nigh") and not issubclass(each, nigh.Error):
+            wanted |= public(each)
+    wanted |= {"PlasmaObjectExists", "PlasmaObjectNotFound", "PlasmaObjectNonexistent", "PlasmaStoreFull"}
+    assert wanted <= told, wanted - told
+    assert len(wanted) > 150, len(wanted)
 
 
 if __name__ == "__main__":

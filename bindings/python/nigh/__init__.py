@@ -12,7 +12,6 @@ An id is 20 bytes, or a name (str). Times are seconds; None waits for ever, 0 no
 of the same client. What is not said here is said in docs/python.md."""
 from __future__ import annotations
 
-import builtins
 import collections
 import contextlib
 import functools
@@ -21,19 +20,29 @@ import time
 from typing import TYPE_CHECKING, Any, Callable, Iterator, NamedTuple, Union
 
 from . import _native, _pickles
-from ._native import *  # noqa: F401,F403  the exceptions, one for each status
-from ._native import MASTER, READ, WRITE, Bulk, Error, Mapping, Region, Request, Service, Space, View, Writer
+from ._native import (MASTER, READ, WRITE, Bulk, BusyError, CanceledError, ClosedError, CorruptError, DeniedError, DiskError,
+                      ElsewhereError, Error, ExistsError, ExpelledError, ForkedError, InUseError, InvalidError, LeavingError,
+                      LimitError, LockLostError, Mapping, NoQuorumError, NoResourcesError, NodeLostError, NotFoundError,
+                      NotSealedError, OutOfMemoryError, OverloadedError, PeerLostError, Pending, PendingError, ProtocolError,
+                      QuotaError, Region, Request, Service, Space, StaleError, TooFewError, UnreachableError,
+                      UnsupportedError, VersionError, View, Writer)
+from ._native import OverflowError as OverflowError, TimeoutError as TimeoutError  # which hide Python's: not in __all__
 
 if TYPE_CHECKING:
     from typing import TypeAlias
 
     import numpy
+    import numpy.typing
 
 Id: TypeAlias = Union[bytes, str]
 
-__all__ = ["Bulk", "Client", "Event", "Id", "MASTER", "Mapping", "READ", "Region", "Request", "Service", "Space", "View", "WRITE",
-           "Writer", "random_id", "serve",
-           *(name for name in vars(_native) if name.endswith("Error") and not hasattr(builtins, name))]
+__all__ = ["Bulk", "BusyError", "CanceledError", "Client", "ClosedError", "CorruptError", "DeniedError", "DiskError",
+           "ElsewhereError", "Error", "Event", "ExistsError", "ExpelledError", "ForkedError", "Id", "InUseError",
+           "InvalidError", "LeavingError", "LimitError", "LockLostError", "MASTER", "Mapping", "NoQuorumError",
+           "NoResourcesError", "NodeLostError", "NotFoundError", "NotSealedError", "OutOfMemoryError", "OverloadedError",
+           "PeerLostError", "Pending", "PendingError", "ProtocolError", "QuotaError", "READ", "Region", "Request", "Service",
+           "Space", "StaleError", "TooFewError", "UnreachableError", "UnsupportedError", "VersionError", "View", "WRITE",
+           "Writer", "random_id", "serve"]
 
 
 def random_id() -> bytes:
@@ -55,8 +64,8 @@ _KINDS = {getattr(_native, "NIGH_EVENT_" + kind.upper()): kind
 
 
 def _event(told: tuple[int, bytes, int, int]) -> Event:
-    kind, *rest = told
-    return Event(_KINDS.get(kind, f"event-{kind}"), *rest)
+    kind, id, size, meta_size = told
+    return Event(_KINDS.get(kind, f"event-{kind}"), id, size, meta_size)
 
 
 class Client(_native.Client):
@@ -96,9 +105,10 @@ class Client(_native.Client):
         """The same of a view that one has."""
         if view.meta != _pickles.META:
             raise ValueError("the object was not put by put_object")
-        return _pickles.load(memoryview(view))
+        data: Any = view  # a buffer, which not all checkers know
+        return _pickles.load(memoryview(data))
 
-    def put_array(self, id: Id, array: numpy.ndarray[Any, Any], **more: Any) -> None:
+    def put_array(self, id: Id, array: numpy.typing.ArrayLike, **more: Any) -> None:
         """Puts an array of numbers: its bytes are the object, its shape and type the object's metadata."""
         from . import _arrays
         meta, data = _arrays.taken_apart(array)
@@ -178,7 +188,8 @@ def _all(some: Callable[[str | None], tuple[list[dict[str, Any]], bool]]) -> Ite
             found, more = some(after)
         except _native.PeerLostError as error:
             lost = error
-            found, more = getattr(error, "found", ([], False))
+            rest: tuple[list[dict[str, Any]], bool] = getattr(error, "found", ([], False))
+            found, more = rest
         yield from found
         more = more and bool(found)
         after = found[-1]["name"] if found else None

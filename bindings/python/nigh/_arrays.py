@@ -14,7 +14,7 @@ import functools
 import math
 import re
 import struct
-from typing import Any
+from typing import Any, Literal
 
 import numpy
 
@@ -45,7 +45,7 @@ def taken_apart(array: Any) -> tuple[bytes, Any]:
 
 
 @functools.lru_cache(maxsize=256)
-def _described(meta: bytes) -> tuple[Any, tuple[int, ...], str, int]:
+def _described(meta: bytes) -> tuple[Any, tuple[int, ...], Literal["C", "F"], int]:
     """The type, the shape, the order and the size that metadata tell of."""
     if len(meta) < _HEAD.size:
         raise ValueError("the object was not put by put_array")
@@ -62,10 +62,11 @@ def _described(meta: bytes) -> tuple[Any, tuple[int, ...], str, int]:
         raise ValueError("the object's type is none") from error
     if dtype.hasobject or dtype.fields is not None or dtype.subdtype is not None or dtype.itemsize == 0:
         raise ValueError("the object's type is none of numbers")
-    return dtype, shape, order.decode(), dtype.itemsize * math.prod(shape)
+    return dtype, shape, "C" if order == b"C" else "F", dtype.itemsize * math.prod(shape)
 
 
 def put_together(view: View) -> numpy.ndarray[Any, Any]:
+    data: Any = view  # a buffer, which not all checkers know
     dtype, shape, order, size = _described(view.meta)
     if size != len(view):
         raise ValueError("the object's metadata and its size do not agree")
@@ -74,4 +75,5 @@ def put_together(view: View) -> numpy.ndarray[Any, Any]:
         empty.flags.writeable = False
         return empty
     # frombuffer keeps a buffer, and so the view's pin; not all that numpy makes of buffers does.
-    return numpy.frombuffer(view, dtype).reshape(shape, order=order)
+    array: numpy.ndarray[Any, Any] = numpy.frombuffer(data, dtype).reshape(shape, order=order)
+    return array

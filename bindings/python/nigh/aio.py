@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from typing import Any, AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, AsyncIterator, Awaitable, Callable, Sequence, TypeVar
 
 from . import Client as _Client
-from . import Error, Event, Id, Request, Service, TimeoutError, View, _answer_of, _event, _GRACE, _native, _PAUSE, _refuse, _reply
+from . import Error, Event, Id, Pending, Request, Service, TimeoutError, View, _answer_of, _event, _GRACE, _native, _PAUSE, _refuse, _reply
 
+_T = TypeVar("_T")
 _CLOSED = "the client is closed"
 _TURNS = 16  # looks in a row, while what came goes on coming: the loop has others
 
@@ -28,7 +29,7 @@ class Client:
     def __init__(self, client: _Client) -> None:
         self.client = client
         self._loop = asyncio.get_running_loop()
-        self._waits: dict[_native.Pending, asyncio.Future[None]] = {}
+        self._waits: dict[Pending[Any], asyncio.Future[None]] = {}
         self._news: asyncio.Event | None = None
         self._error: Error | None = None
         self._is_due = False  # a look is
@@ -94,7 +95,7 @@ class Client:
             if not pending.done() and not future.done():
                 future.set_exception(error)
 
-    async def wait(self, pending: _native.Pending) -> Any:
+    async def wait(self, pending: Pending[_T]) -> _T:
         """What something comes to that was begun without waiting (start=True, get_start, call_start, receive_start), of this
         client: one task waits for it. Where that is cancelled, so is what it waits for."""
         if pending.client is not None and pending.client is not self.client:
@@ -117,8 +118,7 @@ class Client:
         return pending.result()
 
     async def get_many(self, ids: Sequence[Id], timeout: float | None = None) -> list[View | None]:
-        views: list[View | None] = await self.wait(self.client.get_start(ids, timeout))
-        return views
+        return await self.wait(self.client.get_start(ids, timeout))
 
     async def get(self, id: Id, timeout: float | None = None) -> View:
         view, = await self.get_many([id], timeout)
@@ -132,16 +132,14 @@ class Client:
 
     async def call(self, service: str, request: Any = b"", **more: Any) -> bytes:
         """As nigh.Client.call."""
-        reply: bytes = await self.wait(self.client.call_start(service, request, **more))
-        return reply
+        return await self.wait(self.client.call_start(service, request, **more))
 
     async def _receive(self, service: Service) -> Request:
         """As that of nigh.serve."""
         until: float | None = None
         while True:
             try:
-                request: Request = await self.wait(service.receive_start())
-                return request
+                return await self.wait(service.receive_start())
             except _native.NodeLostError:
                 until = self._loop.time() + _GRACE if until is None else until
                 if self._error is not None or self._loop.time() >= until:
@@ -156,7 +154,7 @@ class Client:
             while True:
                 request = await self._receive(service)
                 try:
-                    said = answer(request)
+                    said: Any = answer(request)
                     if inspect.isawaitable(said):
                         said = await said
                 except Error as error:

@@ -70,6 +70,7 @@ def _seconds(timeout_ms: int) -> float | None:
     return None if timeout_ms < 0 else timeout_ms / 1000
 
 
+_os: Any = os  # that it has eventfd, which is new in 3.10, not all checkers know
 _TOLD = "sealed", "deleted", "evicted", "overflow"  # what notifications are of
 
 
@@ -79,7 +80,7 @@ class _Watch:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._told: collections.deque[Event] = collections.deque()
-        self._bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        self._bell = _os.eventfd(0, _os.EFD_CLOEXEC | _os.EFD_NONBLOCK)
         self._end = weakref.finalize(self, os.close, self._bell)
         self._epoll = select.epoll()
         self._epoll.register(client.fileno(), select.EPOLLIN)
@@ -95,10 +96,10 @@ class _Watch:
             if (event := _event(told)).kind in _TOLD:
                 self._told.append(event)
         if self._told:
-            os.eventfd_write(self._bell, 1)
+            _os.eventfd_write(self._bell, 1)
         else:
             with contextlib.suppress(BlockingIOError):
-                os.eventfd_read(self._bell)
+                _os.eventfd_read(self._bell)
 
     def take(self) -> Event | None:
         return self._told.popleft() if self._told else None
@@ -128,7 +129,7 @@ class PlasmaClient:
     def create(self, object_id: ObjectID, data_size: int, metadata: bytes = b"") -> memoryview:
         """A buffer to be written, until seal."""
         # Plasma took the id at once; here that is EXCLUSIVE.
-        writer = self._client.create(object_id.binary(), data_size, metadata, exclusive=True)
+        writer: Any = self._client.create(object_id.binary(), data_size, metadata, exclusive=True)
         self._writers[object_id.binary()] = writer, memoryview(writer)
         return self._writers[object_id.binary()][1]
 
@@ -177,10 +178,10 @@ class PlasmaClient:
 
     def get_buffers(self, object_ids: Sequence[ObjectID], timeout_ms: int = -1, with_meta: bool = False) -> list[Any]:
         """Buffers, None for what did not come; with_meta: pairs of metadata and buffer."""
-        buffers = [None if view is None else memoryview(view) for view in self._views(object_ids, timeout_ms)]
+        views: list[Any] = [*self._views(object_ids, timeout_ms)]
         if not with_meta:
-            return buffers
-        return [(None, None) if buffer is None else (buffer.obj.meta, buffer) for buffer in buffers]
+            return [None if view is None else memoryview(view) for view in views]
+        return [(None, None) if view is None else (view.meta, memoryview(view)) for view in views]
 
     def get_metadata(self, object_ids: Sequence[ObjectID], timeout_ms: int = -1) -> list[bytes | None]:
         return [None if view is None else view.meta for view in self._views(object_ids, timeout_ms)]
@@ -215,9 +216,10 @@ class PlasmaClient:
     def _holders(self, object_id: bytes) -> int:
         """Which a listing does not tell."""
         try:
-            return self._client.stat(object_id)["holders"]
+            holders: int = self._client.stat(object_id)["holders"]
         except NotFoundError:
             return 0
+        return holders
 
     def list(self) -> dict[ObjectID, dict[str, Any]]:
         return {ObjectID(info["id"]): {"data_size": info["size"], "metadata_size": info["meta_size"],

@@ -281,6 +281,8 @@ static PyMethodDef methods[] = {
     {"result", pending_result, METH_NOARGS,
      "result($self, /)\n--\n\n"
      "What one that is done has come to, once."},
+    {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS,
+     "Pending[bytes], of one that comes to bytes: for type hints."},
     {NULL, NULL, 0, NULL},
 };
 
