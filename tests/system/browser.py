@@ -20,6 +20,27 @@ def program():
     return os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
 
 
+# A picture of all of the page, cut into columns at those elements that are next to where it would be cut else.
+IN_COLUMNS = """(async (data, count, what) => {
+  const all = new Image(), gap = 16, canvas = document.createElement("canvas"), pen = canvas.getContext("2d");
+  const edges = [...document.querySelectorAll(what)].map(e => Math.max(0, Math.floor(e.getBoundingClientRect().top + scrollY) - 6));
+  all.src = "data:image/png;base64," + data;
+  await all.decode();
+  const cuts = [0], behind = getComputedStyle(document.body).backgroundColor;
+  for (let n = 1; n < count; n++) {
+    const at = all.height * n / count, next = edges.reduce((a, b) => Math.abs(b - at) < Math.abs(a - at) ? b : a, all.height);
+    if (next > cuts.at(-1) && next < all.height) cuts.push(next);
+  }
+  const ends = [...cuts.slice(1), all.height];
+  canvas.width = cuts.length * (all.width + gap) - gap;
+  canvas.height = Math.max(...cuts.map((cut, n) => ends[n] - cut));
+  pen.fillStyle = behind;
+  pen.fillRect(0, 0, canvas.width, canvas.height);
+  cuts.forEach((cut, n) => pen.drawImage(all, 0, cut, all.width, ends[n] - cut, n * (all.width + gap), 0, all.width, ends[n] - cut));
+  return canvas.toDataURL("image/png").split(",")[1];
+})"""
+
+
 class Browser:
     """One browser with one tab. What its scripts, and its console, complain of is in `errors`."""
 
@@ -118,7 +139,15 @@ class Browser:
             assert time.monotonic() < end, f"never so: {expression}; {self.errors}"
             self.listen(.05)
 
-    def picture(self, path, whole=True):
-        said = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+    def capture(self):
+        return self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True)["data"]
+
+    def picture(self, path):
         with open(path, "wb") as file:
-            file.write(base64.b64decode(said["data"]))
+            file.write(base64.b64decode(self.capture()))
+
+    def picture_in_columns(self, path, columns, edges):
+        """The same of a long page: in so many columns at most, which begin at elements of this selector."""
+        words = ", ".join(json.dumps(word) for word in (self.capture(), columns, edges))
+        with open(path, "wb") as file:
+            file.write(base64.b64decode(self.value(f"{IN_COLUMNS}({words})")))

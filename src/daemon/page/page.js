@@ -73,7 +73,7 @@ function fill(cell, value, kind) {
   const name = [kind, extra, text === "" ? "blank" : ""].filter(Boolean).join(" ");
   if (cell.className !== name) cell.className = name;
   if (title === undefined) cell.removeAttribute("title"); else if (cell.title !== title) cell.title = title;
-  if (raw !== undefined) cell.dataset.value = raw;
+  if (raw !== undefined) cell.dataset.value = raw; else delete cell.dataset.value;
   if (share === undefined) { set_text(cell, text); return; }
   if (!cell.firstElementChild) {
     const bar = draw("svg", {viewBox: "0 0 64 8", class: "share", "aria-hidden": "true"},
@@ -237,7 +237,8 @@ function show_transfers(now) {
   const done = at => at.bytes === undefined ? DASH : at.done_bytes === undefined ? bytes(at.bytes) : `${bytes(at.done_bytes)} of ${bytes(at.bytes)}`;
   const t = now.transfers, more = Math.max(0, t.now.length - ROWS);
   table($("now"), [["Object", "name"], ["Node", "plain"], ["Path", "plain"], ["Done", "num"], ["Rate", "num"], ["For", "num"]],
-    t.now.slice(0, ROWS).map(at => [object_name(at), whom(at), WAYS[at.way], done(at), speed(at.bytes_per_second), time(at.took_us)]),
+    t.now.slice(0, ROWS).map(at => [object_name(at), whom(at), WAYS[at.way], {text: done(at), value: at.done_bytes},
+      {text: speed(at.bytes_per_second), value: at.bytes_per_second}, {text: time(at.took_us), value: at.took_us}]),
     t.now_left + t.now_hidden > 0 ? "None that is shown." : "None at this moment.");
   set_text($("now-note"), [more > 0 ? `${number(more)} more.` : "", t.now_left > 0 ? `${number(t.now_left)} more, or waiting for memory, or to know where their object is.` : "",
     t.now_hidden > 0 ? `${number(t.now_hidden)} of other users not shown.` : ""].filter(Boolean).join(" "));
@@ -290,8 +291,9 @@ function draw_curve(link) {
     const list = link[path];
     if (list.length > 1) all.push(draw("path", {class: `line ${path}`, d: "M" + list.map(p => `${x(p.bytes).toFixed(1)} ${y(p.took_us).toFixed(1)}`).join("L")}));
     for (const p of list) {
-      const mark = path === "sent" ? draw("circle", {class: "dot sent", cx: x(p.bytes), cy: y(p.took_us), r: 4})
-        : draw("rect", {class: "dot read", x: x(p.bytes) - 4, y: y(p.took_us) - 4, width: 8, height: 8});
+      const what = {"data-bytes": p.bytes, "data-us": p.took_us, "data-count": p.count};
+      const mark = path === "sent" ? draw("circle", {class: "dot sent", cx: x(p.bytes), cy: y(p.took_us), r: 4, ...what})
+        : draw("rect", {class: "dot read", x: x(p.bytes) - 4, y: y(p.took_us) - 4, width: 8, height: 8, ...what});
       mark.append(draw("title", {}, `${path}: ${bytes(p.bytes)} in ${time(p.took_us)}, median of ${p.count}`));
       all.push(mark);
     }
@@ -338,7 +340,9 @@ function show_calls(now) {
     `${plural(s.pairs, "pair")} of processes whose calls the node does not see.`);
 }
 function show_regions(now) {
-  const place = $("regions").querySelector(".table");
+  const place = $("regions").querySelector(".table"), s = now.stats;
+  tiles($("region-bytes"), [["Read here", speed(rate(now, "region_bytes_read")), bytes(s.region_bytes_read) + " in all", s.region_bytes_read],
+    ["Written here", speed(rate(now, "region_bytes_written")), bytes(s.region_bytes_written) + " in all", s.region_bytes_written]]);
   if (!now.regions) { table(place, [], [], `Not known: ${now.regions_why}.`); set_text($("regions-note"), ""); return; }
   table(place, [["Region", "name"], ["Size", "num"], ["Chunks", "num"], ["Where"], ["Home", "num"]], now.regions.map(region => {
     const where = new Map();
@@ -349,7 +353,7 @@ function show_regions(now) {
     if (lost) words.push(`✕ ${plural(lost, "chunk")} lost`);
     return [plain(region.name), {text: bytes(region.size), value: region.size}, number(region.chunks.length), {text: words.join(", ") || DASH, class: lost ? "bad" : ""}, String(region.home)];
   }), "There is none.");
-  set_text($("regions-note"), [`All nodes were asked ${now.regions_age_us < 1e6 ? "just now" : time(now.regions_age_us) + " ago"}.`,
+  set_text($("regions-note"), ["Read and written is what this node's clients did, wherever the chunks lie.", `All nodes were asked ${now.regions_age_us < 1e6 ? "just now" : time(now.regions_age_us) + " ago"}.`,
     now.regions_in_part ? "The list is in part: a node did not tell of its regions." : "", now.regions_more ? "There are more." : "",
     now.regions_hidden ? `${number(now.regions_hidden)} of other users not shown.` : ""].filter(Boolean).join(" "));
 }
@@ -359,7 +363,7 @@ function show_spaces(now) {
   table(place, [["Space", "name"], ["Hits", "num"], ["Reads", "num"], ["Writes", "num"], ["In use here", "num"], ["Nodes"]], now.spaces.map(space => {
     const here = space.here;
     return [{text: plain(space.name) + (space.durability !== "none" ? ` (${space.durability})` : "")}, here ? {text: percent(here.hits, here.reads), share: here.reads > 0 ? here.hits / here.reads : 0} : {text: DASH, share: 0},
-      here ? {text: number(here.reads), value: here.reads} : DASH, here ? number(here.writes) : DASH, `${bytes(space.used_size)} of ${bytes(space.home_size)}`, space.nodes.join(", ")];
+      here ? {text: number(here.reads), value: here.reads} : DASH, here ? {text: number(here.writes), value: here.writes} : DASH, `${bytes(space.used_size)} of ${bytes(space.home_size)}`, space.nodes.join(", ")];
   }), "There is none.");
   set_text($("spaces-note"), [now.spaces.length > 0 ? "Reads and hits are of this node's clients, which count them themselves, since the start." : "",
     now.spaces_more ? "There are more." : "", now.spaces_hidden ? `${number(now.spaces_hidden)} of other users not shown.` : ""].filter(Boolean).join(" "));
