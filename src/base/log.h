@@ -85,10 +85,14 @@ const char *log_quote(const char *text, char out[LOG_LINE_BYTES]);
 #define LOG_QUOTE(text) log_quote((text), (char[LOG_LINE_BYTES]){0})
 
 /*
- * LOG_WARN("session expelled", "session=%u why=\"%s\"", id, LOG_QUOTE(why)). The message is a
- * constant without quotes, the fields are key=value pairs of one format string, or absent. Control
- * bytes come out as '?'; what is not a word of the program's own is quoted so, or went through
+ * LOG_INFO("pool made", "pool=%u name=\"%s\"", number, LOG_QUOTE(name)). The message is a constant
+ * without quotes, the fields are key=value pairs of one format string, or absent. Control bytes
+ * come out as '?'; what is not a word of the program's own is quoted so, or went through
  * bytes_printable before.
+ *
+ * An error and a warning have a last field, do=\"...\", for whoever reads it: what to change, or,
+ * where nobody can change anything, "nothing: " and what the node has done by itself
+ * (tools/check-log).
  */
 #define LOG_ERROR(message, ...) LOG_AT(LOG_LEVEL_ERROR, message, " " __VA_ARGS__)
 #define LOG_WARN(message, ...)  LOG_AT(LOG_LEVEL_WARN, message, " " __VA_ARGS__)

@@ -440,9 +440,10 @@ static void note_end(struct agree *agree)
 {
     if (agree->running && !agree->failed && raft_state(&agree->raft) == RAFT_UNAVAILABLE) {
         agree->failed = true;
-        LOG_ERROR("this node votes on views no more until it is started again: libraft has given "
-                  "up; start it again",
-                  "term=%llu", (unsigned long long)agree->raft.current_term);
+        LOG_ERROR(
+            "this node votes on views no more: libraft has given up",
+            "term=%llu do=\"start the node again; if the machine lacked memory, free some first\"",
+            (unsigned long long)agree->raft.current_term);
     }
 }
 

@@ -158,7 +158,9 @@ void agree_hear_known(struct agree *agree, uint32_t rank, const struct agree_hea
     if (agree_awaits_begin(agree) && !was_late && begin_is_late(&agree->begin)) {
         LOG_WARN("this node kept nothing of the views, and another knows of a cluster: it votes "
                  "again when those that vote have let it in anew",
-                 "by=%u", rank);
+                 "by=%u do=\"have most of those that vote up (nigh nodes): they let it in by "
+                 "themselves\"",
+                 rank);
     }
 }
 
@@ -186,9 +188,8 @@ static void take_part(struct agree *agree, bool is_new)
     error = agree_raft_start(agree, is_new);
     if (error != 0) {
         agree->failed = true;
-        LOG_ERROR("this node votes on views no more until it is started again: the voting cannot "
-                  "begin; see to the disk of --state, and start it again",
-                  "error=%d", error);
+        LOG_ERROR("this node votes on views no more: the voting cannot begin",
+                  "error=%d do=\"see to the disk of --state, and start the node again\"", error);
     }
 }
 

@@ -42,9 +42,9 @@ int agree_raft_keep(struct agree *agree)
         return 0;
     }
     if (!agree->failed) {
-        LOG_ERROR("the log of views cannot be written: this node votes no more until it is started "
-                  "again; make room on the disk of --state",
-                  "status=%d", (int)status);
+        LOG_ERROR("the log of views cannot be written: this node votes no more",
+                  "status=%d do=\"make room on the disk of --state, and start the node again\"",
+                  (int)status);
     }
     agree->failed = true;
     return RAFT_IOERR;

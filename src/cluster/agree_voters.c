@@ -424,9 +424,10 @@ static void carry_out(struct agree *agree, enum step step, uint32_t rank)
     if (agree->raft.configuration.servers != before) {
         raft_configuration_init(&agree->raft.configuration);
         agree->failed = true;
-        LOG_ERROR("this node votes on views no more until it is started again: libraft has given "
-                  "up on a change of who votes",
-                  "error=%d", error);
+        LOG_ERROR(
+            "this node votes on views no more: libraft has given up on a change of who votes",
+            "error=%d do=\"start the node again; if the machine lacked memory, free some first\"",
+            error);
     }
 }
 

@@ -572,14 +572,19 @@ static void take_frame(struct link_side *side, const struct link_early *came, ui
     nigh_status status = read_frame(side, came, now_us);
 
     if (status == NIGH_VERSION) {
-        LOG_WARN("the peer speaks for another list of members", "rank=%u rail=%u", link->rank,
-                 link->rail);
+        LOG_WARN("the peer speaks for another list of members",
+                 "rank=%u rail=%u do=\"nothing: the link is made anew; if it comes again, start "
+                 "that node with the list that all have (--join)\"",
+                 link->rank, link->rail);
         link->links->counters.other_epochs++;
         link_fail(link, NIGH_PEER_LOST);
         return;
     }
     if (status != NIGH_OK) {
-        LOG_WARN("the peer broke the protocol", "rank=%u rail=%u", link->rank, link->rail);
+        LOG_WARN("the peer broke the protocol",
+                 "rank=%u rail=%u do=\"nothing: the link is made anew; if it comes again, run the "
+                 "same nighd at all nodes\"",
+                 link->rank, link->rail);
         link_fail(link, NIGH_PROTOCOL);
         return;
     }

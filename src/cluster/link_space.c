@@ -404,7 +404,10 @@ static void take(struct link_side *side, const struct link_early *came, uint64_t
     struct link_space_word word;
 
     if (read_word(space, came, &word) != NIGH_OK) {
-        LOG_WARN("the peer broke the protocol of spaces' messages", "rank=%u", link->rank);
+        LOG_WARN("the peer broke the protocol of spaces' messages",
+                 "rank=%u do=\"nothing: the link is made anew; if it comes again, run the same "
+                 "nighd at all nodes\"",
+                 link->rank);
         link_fail(link, NIGH_PROTOCOL);
         return;
     }

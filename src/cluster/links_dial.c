@@ -177,8 +177,10 @@ static void take_offer(struct link_side *side, const uint8_t *offer, uint32_t by
         status = link_ring_take_offer(side->link, offer, bytes);
     }
     if (status != NIGH_OK) {
-        LOG_WARN("the peer's ring for calls is no good", "rank=%u rail=%u why=%s", side->link->rank,
-                 side->link->rail, nigh_status_name(status));
+        LOG_WARN("the peer's ring for calls is no good",
+                 "rank=%u rail=%u why=%s do=\"nothing: the link is made anew; if it comes again, "
+                 "run the same nighd at all nodes\"",
+                 side->link->rank, side->link->rail, nigh_status_name(status));
         link_fail(side->link, status);
     }
 }
@@ -213,7 +215,9 @@ static void on_connect_request(struct links *links, const struct fabric_event *e
     if (side == NULL) {
         /* Whoever reaches the port can cause it: said ever more rarely. */
         if (is_pow2(++links->counters.refused)) {
-            LOG_WARN("refused a connection: its token is not good", "lane=%u refused=%llu",
+            LOG_WARN("refused a connection: its token is not good",
+                     "lane=%u refused=%llu do=\"let nobody but the nodes reach the ports of lanes; "
+                     "a few as a node begins anew are nothing\"",
                      links->config.lane, (unsigned long long)links->counters.refused);
         }
         fabric_reject(links->config.fabric, event->endpoint);

@@ -82,10 +82,11 @@ static void holder_keep(struct holder *holder, const char *name, int fd)
     holder_forget(holder, name);
     item = &holder->items[holder->count];
     if (holder->count == HOLDER_FDS || strlen(name) >= sizeof(item->name) || name[0] == '\0') {
-        LOG_WARN(
-            "a descriptor cannot be kept over a restart: its name is none that fits, or as many "
-            "as can be are kept; what it stands for begins anew with the next node",
-            "name=\"%s\" count=%u", LOG_QUOTE(name), holder->count);
+        LOG_WARN("a descriptor cannot be kept over a restart, as its name does not fit, or as many "
+                 "as can be are kept: what it stands for begins anew with the next node",
+                 "name=\"%s\" count=%u do=\"keep fewer: a larger --extent, fewer --lanes, or fewer "
+                 "--max-sessions\"",
+                 LOG_QUOTE(name), holder->count);
         fd_close(&fd);
         return;
     }
@@ -275,7 +276,10 @@ static int holder_child_ended(struct holder *holder, int status, const sigset_t 
     /* A child that has hardly begun knows no better answer to SIGTERM than to die of it. */
     if (holder->stopping)
         return WTERMSIG(status) == SIGTERM || WTERMSIG(status) == SIGINT ? 0 : EXIT_FAILURE;
-    LOG_WARN("the node died", "signal=%d kept=%u", WTERMSIG(status), holder->count);
+    LOG_WARN("the node died",
+             "signal=%d kept=%u do=\"see its lines before this one; signal 9 is somebody's, or the "
+             "kernel's for want of memory (dmesg)\"",
+             WTERMSIG(status), holder->count);
     if (holder_dies_too_often(holder)) {
         fprintf(stderr, "nighd: the node died %d times within ten seconds; not starting it again\n",
                 HOLDER_DEATHS_MOST + 1);

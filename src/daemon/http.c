@@ -348,10 +348,8 @@ static void *http_main(void *argument)
     for (;;) {
         set_waits(http, &waits);
         if (poll(waits.polls, waits.count, waits.left_ms) < 0 && errno != EINTR) {
-            LOG_WARN(
-                "nothing is answered over HTTP any more: its thread cannot wait, and ended; free "
-                "memory if errno is 12, and start the node again",
-                "errno=%d", errno);
+            LOG_WARN("nothing is answered over HTTP any more: its thread cannot wait, and ended",
+                     "errno=%d do=\"free memory if errno is 12, and start the node again\"", errno);
             return NULL;
         }
         if (waits.polls[0].revents != 0)

@@ -225,9 +225,10 @@ static void daemon_say_ready(int ready_fd)
     if (ready_fd < 0)
         return;
     if (write(ready_fd, word, sizeof(word) - 1) < 0)
-        LOG_WARN("cannot write to the ready descriptor: who started the node waits in vain, and "
-                 "may look at the socket",
-                 "fd=%d errno=%d", ready_fd, errno);
+        LOG_WARN("cannot write to the ready descriptor: who started the node waits in vain",
+                 "fd=%d errno=%d do=\"look at the socket instead; give --ready-fd a pipe whose "
+                 "other end is read\"",
+                 ready_fd, errno);
     close(ready_fd);
 }
 
@@ -305,7 +306,9 @@ static enum daemon_exit daemon_run(const struct daemon_options *options,
         return daemon_fail(status, why);
     }
     if (http != NULL && http_start(http, settings->socket_path) != NIGH_OK) {
-        LOG_WARN("nothing is answered over HTTP: there is no thread for it", "address=%s",
+        LOG_WARN("nothing is answered over HTTP: there is no thread for it",
+                 "address=%s do=\"allow more threads (ulimit -u, TasksMax= of the unit) or free "
+                 "memory, and start the node again\"",
                  options->http);
         http_stop(http); /* who connects is refused, and does not wait */
         http = NULL;

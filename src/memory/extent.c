@@ -24,7 +24,9 @@ static nigh_status extent_fill(struct extent_set *set, uint32_t extent, int fd)
         numa_prefer(fd, set->extent_bytes, node) != NIGH_OK &&
         !atomic_exchange(&set->told_refusal, true))
         LOG_WARN("memory cannot be asked of a NUMA node: it comes from anywhere",
-                 "node=%d errno=%d", node, errno);
+                 "node=%d errno=%d do=\"allow mbind in the filter of system calls, and that node "
+                 "in cpuset.mems; else it is slower, no more\"",
+                 node, errno);
     return memfd_populate(fd, set->extent_bytes);
 }
 
@@ -268,9 +270,10 @@ static void extent_restore(struct extent_set *set, uint32_t extent, uint64_t own
     at->lost = memfd_populate(at->fd, set->extent_bytes) != NIGH_OK ||
                extent_map(set, extent) != NIGH_OK || extent_announce(set, extent) != NIGH_OK;
     if (at->lost)
-        LOG_ERROR("an extent is lost until a restart: the machine's memory is used up; give it "
-                  "more, or nighd less",
-                  "extent=%u errno=%d", extent, errno);
+        LOG_ERROR("an extent is lost until a restart: the machine's memory is used up",
+                  "extent=%u errno=%d do=\"give the machine more memory, or nighd less, and start "
+                  "the node again\"",
+                  extent, errno);
     atomic_store_explicit(&at->owner, owner, memory_order_release);
 }
 
@@ -327,9 +330,10 @@ nigh_status extent_move(struct extent_set *set, uint32_t from, uint32_t to)
     if (status == NIGH_OK)
         status = extent_arrive(set, from, to, arrival);
     if (status != NIGH_OK) {
-        LOG_WARN(
-            "memory cannot be moved: free memory on the machine, or in the node's control group",
-            "extent=%u to=%u errno=%d", from, to, errno);
+        LOG_WARN("memory cannot be moved",
+                 "extent=%u to=%u errno=%d do=\"free memory on the machine, or in the node's "
+                 "control group\"",
+                 from, to, errno);
         extent_restore(set, from, owner);
         extent_recount(set, at->lane);
         return status;

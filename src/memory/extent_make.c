@@ -365,8 +365,9 @@ static void extent_set_log(const struct extent_set *set, enum extent_huge huge)
     LOG_INFO("memory is ready", "size=\"%s\" extents=%llu extent=\"%s\" lanes=%u pages=%s", total,
              (unsigned long long)(set->memory_bytes >> set->extent_shift), each, set->lanes, pages);
     if (huge == EXTENT_HUGE_WHERE_GRANTED && !set->all_huge)
-        LOG_WARN("huge pages are not granted for all memory: reserve them with vm.nr_hugepages",
-                 "wanted_pages=%llu pages=%s",
+        LOG_WARN("huge pages are not granted for all memory",
+                 "wanted_pages=%llu pages=%s do=\"reserve them with vm.nr_hugepages before the "
+                 "start, or say --huge never\"",
                  (unsigned long long)(set->memory_bytes / MEMFD_HUGE_BYTES), pages);
 }
 

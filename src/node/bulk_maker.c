@@ -221,10 +221,11 @@ static void tell_failed(struct bulk_memories *memories, const struct bulk_memory
     if (now_us < memories->told_us)
         return;
     memories->told_us = now_us + LIMIT_FULL_TOLD_US;
-    LOG_WARN("memory for calls could not be made: free memory on the machine, or in the node's "
-             "control group, or lower --call-memory",
-             "session=%llu bytes=%llu status=%s", (unsigned long long)memory->memory.session,
-             (unsigned long long)memory->memory.bytes, nigh_status_name(status));
+    LOG_WARN("memory for calls could not be made",
+             "session=%llu bytes=%llu status=%s do=\"free memory on the machine, or in the node's "
+             "control group, or lower --call-memory\"",
+             (unsigned long long)memory->memory.session, (unsigned long long)memory->memory.bytes,
+             nigh_status_name(status));
 }
 
 /* Locked, but for the steps. */

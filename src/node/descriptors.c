@@ -50,8 +50,10 @@ nigh_status descriptors_provide(const struct node_settings *settings, bool may_r
     if (may_raise && limit.rlim_cur < limit.rlim_max) {
         limit.rlim_cur = limit.rlim_max;
         if (setrlimit(RLIMIT_NOFILE, &limit) != 0) {
-            LOG_WARN("cannot raise RLIMIT_NOFILE: LimitNOFILE= in the unit, or ulimit -Hn",
-                     "errno=%d", errno);
+            LOG_WARN(
+                "cannot raise RLIMIT_NOFILE",
+                "errno=%d do=\"raise its hard limit: LimitNOFILE= in the unit, or ulimit -Hn\"",
+                errno);
         }
         (void)getrlimit(RLIMIT_NOFILE, &limit);
     }
@@ -68,8 +70,9 @@ nigh_status descriptors_provide(const struct node_settings *settings, bool may_r
         return NIGH_NO_RESOURCES;
     }
     if (limit.rlim_cur < wanted) {
-        LOG_WARN("file descriptors may run out; raise RLIMIT_NOFILE",
-                 "limit=%llu wanted=%llu sessions=%u members=%u",
+        LOG_WARN("file descriptors may run out",
+                 "limit=%llu wanted=%llu sessions=%u members=%u do=\"raise RLIMIT_NOFILE to what "
+                 "is wanted (LimitNOFILE= in the unit, ulimit -Hn), or lower --max-sessions\"",
                  (unsigned long long)limit.rlim_cur, (unsigned long long)wanted,
                  settings->max_sessions, settings->clustered ? settings->members.count : 1);
     }

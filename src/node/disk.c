@@ -160,9 +160,9 @@ static nigh_status write_object(struct disk *disk, const struct store_disk_job *
     fd = openat(disk->directory_fd, temporary,
                 O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) {
-        LOG_WARN(
-            "a spill file cannot be made: see to the disk of --spill (full, read-only, failing)",
-            "file=%s errno=%d", temporary, errno);
+        LOG_WARN("a spill file cannot be made",
+                 "file=%s errno=%d do=\"see to the disk of --spill (full, read-only, failing)\"",
+                 temporary, errno);
         return NIGH_DISK;
     }
     if (!write_payload(disk, job, fd, &header)) {
@@ -179,8 +179,9 @@ static nigh_status write_object(struct disk *disk, const struct store_disk_job *
     *data_crc = header.data_crc;
     return NIGH_OK;
 remove_file:
-    LOG_WARN("an object cannot be spilled: see to the disk of --spill (full, read-only, failing)",
-             "file=%s errno=%d%s", temporary, errno, errno == EFBIG ? " (EFBIG: ulimit -f)" : "");
+    LOG_WARN("an object cannot be spilled", "file=%s errno=%d do=\"%s\"", temporary, errno,
+             errno == EFBIG ? "raise RLIMIT_FSIZE (ulimit -f) of nighd"
+                            : "see to the disk of --spill (full, read-only, failing)");
     if (fd >= 0) {
         close(fd);
     }
@@ -220,9 +221,10 @@ static nigh_status read_object(struct disk *disk, const struct store_disk_job *j
     spill_file_name(job->pool, disk->config.lane, job->incarnation, job->generation, name);
     fd = openat(disk->directory_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) {
-        LOG_WARN("a spill file is gone: somebody else removes files of --spill, which is the "
-                 "node's alone",
-                 "file=%s errno=%d", name, errno);
+        LOG_WARN("a spill file is gone",
+                 "file=%s errno=%d do=\"see who removes files of --spill: that directory is the "
+                 "node's alone\"",
+                 name, errno);
         return NIGH_DISK;
     }
     status = read_header(fd, &wanted, &found);
@@ -245,10 +247,9 @@ static nigh_status read_object(struct disk *disk, const struct store_disk_job *j
         status = NIGH_CORRUPT;
     }
     if (status != NIGH_OK) {
-        LOG_WARN(
-            "a spilled object cannot be read back: see to the disk of --spill; the next get tries "
-            "again",
-            "file=%s status=%s", name, nigh_status_name(status));
+        LOG_WARN("a spilled object cannot be read back",
+                 "file=%s status=%s do=\"see to the disk of --spill; the next get tries again\"",
+                 name, nigh_status_name(status));
         return status;
     }
     *data_crc = found.data_crc;
@@ -264,8 +265,8 @@ static void forget_object(struct disk *disk, uint32_t pool, uint32_t incarnation
 
     spill_file_name(pool, disk->config.lane, incarnation, generation, name);
     if (unlinkat(disk->directory_fd, name, 0) != 0 && errno != ENOENT) {
-        LOG_WARN("a spill file cannot be removed: see to the disk of --spill", "file=%s errno=%d",
-                 name, errno);
+        LOG_WARN("a spill file cannot be removed",
+                 "file=%s errno=%d do=\"see to the disk of --spill\"", name, errno);
     }
 }
 

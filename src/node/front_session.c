@@ -38,9 +38,10 @@ static void front_pool_added(struct pool *pool, uint32_t lane, nigh_status statu
     if (status == NIGH_OK)
         return;
     pool->failed_lanes |= UINT64_C(1) << lane;
-    LOG_ERROR("lane cannot serve a pool: free memory on the machine, or lower --max-objects",
-              "lane=%u pool=\"%s\" status=%s", lane, LOG_QUOTE(pool->rules.name),
-              nigh_status_name(status));
+    LOG_ERROR(
+        "lane cannot serve a pool",
+        "lane=%u pool=\"%s\" status=%s do=\"free memory on the machine, or lower --max-objects\"",
+        lane, LOG_QUOTE(pool->rules.name), nigh_status_name(status));
 }
 
 static void front_announce_to(struct front *front, struct pool *pool, uint32_t lane)

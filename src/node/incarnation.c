@@ -41,9 +41,10 @@ static uint32_t read_number(int fd, const char *path)
         return (uint32_t)number;
     }
     if (got != 0) { /* it was just made, or its node died before it wrote */
-        LOG_WARN("the number of this node's last life is damaged: it takes the clock's, and if "
-                 "that went back, other nodes let it in after --dead-ms",
-                 "path=\"%s\"", LOG_QUOTE(path));
+        LOG_WARN("the number of this node's last life is damaged: it takes the clock's",
+                 "path=\"%s\" do=\"nothing, unless the clock went back: other nodes let this one "
+                 "in after --dead-ms then\"",
+                 LOG_QUOTE(path));
     }
     return 0;
 }
@@ -80,9 +81,8 @@ nigh_status incarnation_begin(const char *directory, uint32_t above, uint64_t wa
     }
     number = max_u32(number, above + 1);
     if (directory[0] != '\0' && (fd < 0 || !write_number(fd, number))) {
-        LOG_WARN(
-            "the number of this life is not remembered: see to the disk of --state, or --spill",
-            "path=%s errno=%d", path, errno);
+        LOG_WARN("the number of this life is not remembered",
+                 "path=%s errno=%d do=\"see to the disk of --state, or of --spill\"", path, errno);
     }
     fd_close(&fd);
     *incarnation = number;

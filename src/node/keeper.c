@@ -95,9 +95,10 @@ nigh_status keeper_store(struct keeper *keeper, const char *name, int fd)
     snprintf(text, sizeof(text), "FDSTORE=1\nFDNAME=%s\nFDPOLL=0\n", name);
     status = keeper_send(keeper, text, fd);
     if (status != NIGH_OK)
-        LOG_WARN("a descriptor is not kept over a restart: raise FileDescriptorStoreMax= and "
-                 "LimitNOFILE= of the unit",
-                 "name=%s errno=%d", name, errno);
+        LOG_WARN(
+            "a descriptor is not kept over a restart",
+            "name=%s errno=%d do=\"raise FileDescriptorStoreMax= and LimitNOFILE= of the unit\"",
+            name, errno);
     return status;
 }
 
@@ -111,8 +112,9 @@ nigh_status keeper_remove(struct keeper *keeper, const char *name)
     snprintf(text, sizeof(text), "FDSTOREREMOVE=1\nFDNAME=%s\n", name);
     status = keeper_send(keeper, text, -1);
     if (status != NIGH_OK)
-        LOG_WARN("the keeper did not take a message: see to systemd, or to the process nighd-hold",
-                 "name=%s errno=%d", name, errno);
+        LOG_WARN("the keeper did not take a message",
+                 "name=%s errno=%d do=\"see to systemd, or to the process nighd-hold\"", name,
+                 errno);
     return status;
 }
 

@@ -197,9 +197,8 @@ static void lane_take_peer(struct lane *lane, enum lane_mail kind, uint32_t rank
     } else if (kind == LANE_PEER_LOST) {
         exchange_peer_lost(lane->exchange, rank, now_us);
     } else if (exchange_peer_up(lane->exchange, info, now_us) != NIGH_OK) {
-        LOG_ERROR("cannot make links to a member yet: no memory; free some on the machine, or in "
-                  "the node's control group",
-                  "rank=%u", rank);
+        LOG_ERROR("cannot make links to a member yet: there is no memory",
+                  "rank=%u do=\"free some on the machine, or in the node's control group\"", rank);
     }
 }
 

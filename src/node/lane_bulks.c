@@ -84,7 +84,9 @@ static void on_breaks(void *context, struct rpc *channel)
 
     if (!link_is_failing(link))
         LOG_WARN("memory of a call is not given back, or was asked for wrongly: its link is broken",
-                 "rank=%u", link_rank(link));
+                 "rank=%u do=\"nothing: the link is made anew; if it comes again, run the same "
+                 "nighd at all nodes, and see to one that hangs\"",
+                 link_rank(link));
     link_break(link, NIGH_PROTOCOL, lane->now_us);
 }
 

@@ -261,7 +261,9 @@ static void hear(struct region_list_side *side, const uint8_t *bytes, uint32_t c
 {
     if (take(side->list, side, bytes, count) == NIGH_OK)
         return;
-    LOG_WARN("what a member said of its regions was not taken", "rank=%u",
+    LOG_WARN("what a member said of its regions was not taken",
+             "rank=%u do=\"run the same nighd at all nodes; lists of regions are without that "
+             "member's meanwhile\"",
              (uint32_t)(side - side->list->sides));
     leave_out(side, true);
 }

@@ -188,7 +188,9 @@ bool lane_regions_hear(struct lane *lane, struct link *link, const struct rpc_re
     }
     if (status != NIGH_OK) {
         LOG_WARN("what a member said of regions was not taken: its link is broken",
-                 "rank=%u status=%s", rank, nigh_status_name(status));
+                 "rank=%u status=%s do=\"nothing: the link is made anew; if it comes again, run "
+                 "the same nighd at all nodes\"",
+                 rank, nigh_status_name(status));
         link_break(link, status, lane->now_us);
     }
     lane_regions_tell(at);

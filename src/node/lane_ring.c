@@ -36,9 +36,12 @@ void lane_expel(struct lane *lane, uint32_t slot, const char *why)
     session->expelled = true;
     snprintf(session->why, sizeof(session->why), "%s", why);
     lane->expelled_count++;
-    LOG_WARN("session expelled", "session=%llu pid=%d lane=%u why=\"%s\"",
-             (unsigned long long)session->seat->session_id, session->seat->pid, lane->config.number,
-             LOG_QUOTE(session->why));
+    LOG_WARN(
+        "session expelled",
+        "session=%llu pid=%d lane=%u why=\"%s\" do=\"have the process release what it has read, or "
+        "raise --max-pins, if it pins too much; else see what writes over its memory\"",
+        (unsigned long long)session->seat->session_id, session->seat->pid, lane->config.number,
+        LOG_QUOTE(session->why));
 }
 
 void lane_ring_zero(struct lane_session *session, uint32_t slot)

@@ -68,11 +68,15 @@ static void on_failed(void *context, nigh_status why)
     if (here->log->is_refused)
         LOG_ERROR("the log of a space is an old one, as a member knows what this node did since, "
                   "with another: this node leaves the space",
-                  "space=\"%s\"", LOG_QUOTE(here->log->info.name));
+                  "space=\"%s\" do=\"put the last one in its place, or remove its directory below "
+                  "--log-dir, which gives up what this node had of it; then start the node again\"",
+                  LOG_QUOTE(here->log->info.name));
     else
-        LOG_ERROR("the log of a space failed: this node leaves it, and what it had of it is away "
-                  "until the node is started again; see to the disk of --log-dir first",
-                  "space=\"%s\" status=%s", LOG_QUOTE(here->log->info.name), nigh_status_name(why));
+        LOG_ERROR(
+            "the log of a space failed: this node leaves it, and what it had of it is away until "
+            "the node is started again",
+            "space=\"%s\" status=%s do=\"see to the disk of --log-dir, and start the node again\"",
+            LOG_QUOTE(here->log->info.name), nigh_status_name(why));
     here->has_failed = here->at->has_failed = true;
     here->at->is_awake = true;
 }
@@ -182,7 +186,10 @@ static void restore(struct lane_spaces *at)
         if (!is_one_of(info.birth, deleted, count))
             status = space_registry_restore(at->registry, &info);
         if (status != NIGH_OK)
-            LOG_WARN("a space that has a log is not served", "space=\"%s\" birth=%016llx status=%s",
+            LOG_WARN("a space that has a log is not served",
+                     "space=\"%s\" birth=%016llx status=%s do=\"if status is NIGH_LIMIT, delete "
+                     "spaces that nobody needs; if NIGH_EXISTS, move one of the two directories of "
+                     "that space away from --log-dir; then start the node again\"",
                      LOG_QUOTE(info.name), (unsigned long long)info.birth,
                      nigh_status_name(status));
     }

@@ -310,7 +310,10 @@ static void made(struct space_here *here)
     if (info != NULL && here->status == NIGH_OK) {
         site = site_of(here);
     } else if (info != NULL) {
-        LOG_WARN("this node takes no part in a space", "space=\"%s\" status=%s",
+        LOG_WARN("this node takes no part in a space",
+                 "space=\"%s\" status=%s do=\"if status is NIGH_OUT_OF_MEMORY, give more "
+                 "--space-memory; if NIGH_UNSUPPORTED, a --log-dir; else see the lines before this "
+                 "one; then start the node again\"",
                  LOG_QUOTE(info->name), nigh_status_name(here->status));
         lane_space_replace(at, here); /* nobody writes to its memory: that may go */
     }

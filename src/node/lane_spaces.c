@@ -109,7 +109,9 @@ static bool cut_links(struct lane_spaces *at)
         if (link == NULL)
             continue;
         LOG_WARN("what a member said of a space was not taken: its link is broken",
-                 "rank=%u status=%s", seat, nigh_status_name(at->cut_why[seat]));
+                 "rank=%u status=%s do=\"nothing: the link is made anew; if it comes again, run "
+                 "the same nighd at all nodes\"",
+                 seat, nigh_status_name(at->cut_why[seat]));
         link_break(link, at->cut_why[seat], at->lane->now_us);
     }
     return any;
@@ -269,7 +271,10 @@ static void leave_all(struct lane_spaces *at)
         }
     }
     if (at->is_out)
-        LOG_WARN("this node was in no view: what it had of spaces is lost", "seat=%u", at->self);
+        LOG_WARN("this node was in no view: what it had of spaces is lost",
+                 "seat=%u do=\"nothing: it comes back with nothing of them; if it comes again, see "
+                 "to the network and the processors of this node, or raise --dead-ms\"",
+                 at->self);
 }
 
 /* False: they go, but are not all gone. */

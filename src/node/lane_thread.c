@@ -136,7 +136,9 @@ static void lane_wait(struct lane *lane, uint64_t now_us, uint64_t due_us)
     }
     lane_own(lane);
     if (n < 0 && errno != EINTR)
-        LOG_ERROR("epoll_pwait2 failed", "errno=%d", errno);
+        LOG_ERROR("epoll_pwait2 failed",
+                  "errno=%d do=\"have it looked into (nigh support); the lane tries again\"",
+                  errno);
     lane_take_events(lane, events, n);
 }
 
@@ -279,8 +281,10 @@ static int lane_create_thread(struct lane *lane)
             error = pthread_create(&lane->thread, &attributes, lane_main, lane);
         (void)pthread_attr_destroy(&attributes);
         if (error != 0)
-            LOG_WARN("a lane is not kept near its device", "lane=%u errno=%d", lane->config.number,
-                     error);
+            LOG_WARN("a lane is not kept near its device",
+                     "lane=%u errno=%d do=\"let the process use the processors of the device's "
+                     "NUMA node (cpuset, taskset); else it is slower, no more\"",
+                     lane->config.number, error);
     }
     return error == 0 ? 0 : pthread_create(&lane->thread, NULL, lane_main, lane);
 }

@@ -66,9 +66,9 @@ void life_begin(struct life *life)
     list->head.list_op_pending = NULL;
     list->entry.next = &list->head.list;
     if (syscall(SYS_set_robust_list, &list->head, sizeof(list->head)) != 0) {
-        LOG_WARN("clients will not hear of this node's death at once: a filter of system calls "
-                 "(seccomp) forbids set_robust_list",
-                 "errno=%d", errno);
+        LOG_WARN("clients will not hear of this node's death at once: set_robust_list is refused",
+                 "errno=%d do=\"allow set_robust_list in the filter of system calls (seccomp)\"",
+                 errno);
         shared_store_release(&page->life, 0);
         return;
     }

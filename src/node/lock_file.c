@@ -66,7 +66,8 @@ static void close_copies_one_by_one(const struct stat *lock, int error)
         most = (int)limit.rlim_cur;
     }
     LOG_WARN("a child cannot list its descriptors, and tries each for its parent's lock",
-             "errno=%d below=%d", error, most);
+             "errno=%d below=%d do=\"mount /proc, or raise RLIMIT_NOFILE; it goes on without\"",
+             error, most);
     for (int fd = 0; fd < most; fd++) {
         close_if_copy(fd, lock);
     }

@@ -175,7 +175,9 @@ static void node_tell_of_spaces(const struct node_settings *settings)
 {
     if (settings->space_memory_bytes == 0 || settings_serve_spaces(settings))
         return;
-    LOG_WARN("this node serves no spaces: --space-memory is for nothing", "rank=%u why=\"%s\"",
+    LOG_WARN("this node serves no spaces: --space-memory is for nothing",
+             "rank=%u why=\"%s\" do=\"leave --space-memory away, or give all nodes --state; of a "
+             "rank above 63 there are no spaces\"",
              settings->members.self,
              settings->members.self >= LIMIT_SPACE_SEATS
                  ? "there are 64 ranks that may"
@@ -308,7 +310,9 @@ nigh_status node_start(const struct node_settings *settings, struct keeper *keep
     nigh_status status = node_try(settings, keeper, &above, &node, &lost, why, why_bytes);
 
     if (lost) {
-        LOG_ERROR("the memory of the former node is lost: beginning empty", "why=\"%s\"",
+        LOG_ERROR("the memory of the former node is lost: beginning empty",
+                  "why=\"%s\" do=\"put again what was in it; if something was not kept, raise "
+                  "FileDescriptorStoreMax= and LimitNOFILE= of the unit\"",
                   LOG_QUOTE(why));
         status = node_try(settings, keeper, &above, &node, &lost, why, why_bytes);
     }

@@ -149,7 +149,8 @@ nigh_status node_adopt_state(struct nigh_node *node, char *why, size_t why_bytes
         shape->max_sessions != settings->max_sessions ||
         shape->memory_bytes != settings->memory_bytes)
         LOG_WARN("the former node's memory is kept: other sizes take effect after a full stop",
-                 "memory=%llu objects=%llu lanes=%u sessions=%u",
+                 "memory=%llu objects=%llu lanes=%u sessions=%u do=\"to have the sizes that are "
+                 "asked for, stop the node and then start it (no restart): it begins empty\"",
                  (unsigned long long)shape->memory_bytes, (unsigned long long)shape->max_objects,
                  shape->lanes, shape->max_sessions);
     node->entries_a_lane = shape->entries_a_lane;
@@ -205,7 +206,8 @@ static nigh_status node_find_extents(struct nigh_node *node, struct node_extents
             return NIGH_PROTOCOL;
         }
         if (!node_owner_is_known(node, owner)) {
-            LOG_WARN("memory of a lost pool is given up", "extent=%u", i);
+            LOG_WARN("memory of a lost pool is given up",
+                     "extent=%u do=\"put again what was in that pool\"", i);
             atomic_store_explicit(&record->absence, EXTENT_SPENT, memory_order_release);
             atomic_store_explicit(&record->present, 0, memory_order_release);
             (void)keeper_remove(node->keeper, name);
@@ -265,7 +267,9 @@ static void node_empty_absent(const struct nigh_node *node, const struct node_ex
     if (fds != NULL)
         status = extent_empty_absent(fds, n, found->fds, found->count);
     if (status != NIGH_OK)
-        LOG_WARN("what a former node kept of memory that moved is not emptied", "status=\"%s\"",
+        LOG_WARN("what a former node kept of memory that moved is not emptied",
+                 "status=\"%s\" do=\"free memory on the machine; stop the node and then start it "
+                 "(no restart) to have that memory back\"",
                  nigh_status_string(status));
     free(fds);
 }
@@ -528,7 +532,9 @@ void node_clean_spill(struct nigh_node *node)
     size_t removed;
 
     if (table_init(&table, spilled + 1, 0) != NIGH_OK) {
-        LOG_WARN("spill files of a former node are left: no memory to tell which are wanted");
+        LOG_WARN("spill files of a former node are left: no memory to tell which are wanted",
+                 "do=\"free memory on the machine: the next start, or a clean stop, removes what "
+                 "is not wanted\"");
         return;
     }
     (void)node_visit_spilled(node, &table);

@@ -46,9 +46,8 @@ static void node_look_at_places(struct nigh_node *node)
     if (node->far_bytes == 0)
         return;
     bytes_format_size(node->far_bytes, far);
-    LOG_WARN("memory lies on another NUMA node than its lane's RDMA device: free memory there "
-             "before the start (nigh doctor)",
-             "size=\"%s\"", far);
+    LOG_WARN("memory lies on another NUMA node than its lane's RDMA device",
+             "size=\"%s\" do=\"free memory there before the node is started (nigh doctor)\"", far);
 }
 
 static struct extent_options node_memory_wanted(const struct nigh_node *node)

@@ -147,9 +147,9 @@ void peers_in_child(struct peers *peers)
 /* Out of descriptors: the queue would keep the lane awake, so it is left alone for a while. */
 static void rest(struct peers *peers, int error)
 {
-    LOG_WARN("cannot take connections of other nodes in: raise RLIMIT_NOFILE if errno is 24, free "
-             "memory if it is 12 or 105",
-             "errno=%d", error);
+    LOG_WARN("cannot take connections of other nodes in",
+             "errno=%d do=\"raise RLIMIT_NOFILE if errno is 24, free memory if it is 12 or 105\"",
+             error);
     lane_unwatch(peers->lanes[0], peers->listen_fd);
     peers->listen_us = clock_deadline_us(peers->now_us, PEERS_REST_US);
 }

@@ -202,9 +202,9 @@ static bool take_messages(struct peers *peers, struct connection *connection, co
         connection->in_bytes = 0;
         if (auth_open(connection->auth, connection->in, connection->received++, &message) !=
             NIGH_OK) {
-            LOG_WARN("a control message is not authentic: its connection ends; let nobody but the "
-                     "nodes reach the control port",
-                     "rank=%u", connection->rank);
+            LOG_WARN("a control message is not authentic: its connection ends",
+                     "rank=%u do=\"let nobody but the nodes reach the control port\"",
+                     connection->rank);
             return false;
         }
         peer_heard(&peers->members[connection->rank].peer, peers->now_us);

@@ -15,6 +15,20 @@
 #define PEERS_JOIN_US      (AGREE_JOIN_US + UINT64_C(2000000))
 #define PEERS_JOIN_LOOK_US UINT64_C(20000)
 
+/* For whoever runs the nodes; who asked is told why, too (node_join.c). */
+static const char *what_to_do(nigh_status status)
+{
+    switch (status) {
+    case NIGH_UNSUPPORTED: return "start the nodes of this cluster with --state";
+    case NIGH_INVALID: return "give that node a --member that the others reach it at";
+    case NIGH_EXISTS: return "give that node a --member of its own: it has this node's";
+    case NIGH_NO_RESOURCES:
+        return "begin the cluster with more --ranks: none is left, and none is given twice";
+    default:
+        return "nothing: it asks again; if it goes on, bring back those that vote (nigh nodes)";
+    }
+}
+
 static void answer(struct peers *peers, struct connection *connection, nigh_status status,
                    uint32_t rank, const struct agreed_roster *roster)
 {
@@ -32,8 +46,8 @@ static void answer(struct peers *peers, struct connection *connection, nigh_stat
     if (status == NIGH_OK) {
         LOG_INFO("a node joins", "rank=%u address=%s", rank, LOG_QUOTE(address));
     } else {
-        LOG_WARN("a node cannot join", "address=%s status=%s", LOG_QUOTE(address),
-                 nigh_status_name(status));
+        LOG_WARN("a node cannot join", "address=%s status=%s do=\"%s\"", LOG_QUOTE(address),
+                 nigh_status_name(status), what_to_do(status));
     }
     peers_watch(peers, connection, true);
 }

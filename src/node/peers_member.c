@@ -35,9 +35,9 @@ nigh_status peers_look_members_up(struct peers *peers, char *why, size_t why_byt
         }
         /* Of a higher rank, which dials us (peers_learn); a lower one we could never reach. */
         member->address_bytes = 0;
-        LOG_WARN("the address of a member that joined cannot be looked up: it must reach us; let "
-                 "this machine know that name (DNS, /etc/hosts)",
-                 "rank=%u address=%s", rank, member->text);
+        LOG_WARN("the address of a member that joined cannot be looked up: it must reach us",
+                 "rank=%u address=%s do=\"let this machine know that name (DNS, /etc/hosts)\"",
+                 rank, member->text);
     }
     return NIGH_OK;
 }
@@ -131,14 +131,20 @@ void peers_act(struct peers *peers, uint32_t rank, const struct peer_actions *ac
 
     if (actions->dead) {
         peers->counters.deaths++;
-        LOG_WARN("a member is dead", "rank=%u address=%s", rank, peers->members[rank].text);
+        LOG_WARN("a member is dead",
+                 "rank=%u address=%s do=\"see to that machine, its nighd and the network (nigh "
+                 "nodes); one that is gone for good: nigh forget\"",
+                 rank, peers->members[rank].text);
         member->owed_dead |= all;
         if (peers->config.views != NULL) {
             views_dead(peers->config.views, rank);
         }
     }
     if (actions->lost) {
-        LOG_WARN("a member is lost", "rank=%u address=%s", rank, peers->members[rank].text);
+        LOG_WARN("a member is lost",
+                 "rank=%u address=%s do=\"nothing if it is back in seconds; else see to that "
+                 "machine, its nighd and the network\"",
+                 rank, peers->members[rank].text);
     }
     if (actions->up) {
         LOG_INFO("a member is up", "rank=%u address=%s incarnation=%u lanes=%u", rank,

@@ -105,6 +105,22 @@ static uint32_t claimed_rank(const struct peers *peers, const struct connection 
     return rank != PEERS_NOBODY && peers->members[rank].peer.state == PEER_UP ? PEERS_NOBODY : rank;
 }
 
+/* About a handshake that ended so: for whoever runs the nodes. */
+static const char *what_to_do(nigh_status status)
+{
+    switch (status) {
+    case NIGH_DENIED:
+        return "give all nodes the same --cluster-key, and let nobody else reach the control port";
+    case NIGH_VERSION: return "run the same release of nighd at all nodes";
+    case NIGH_INVALID:
+        return "give all nodes the same list (--join), each its own --member, and all a --state or "
+               "none";
+    case NIGH_NOT_FOUND: return "give all nodes the same --directory, or none";
+    default:
+        return "let nobody but the nodes reach the control port; run the same nighd at all nodes";
+    }
+}
+
 void peers_count_refusal(struct peers *peers, const struct connection *connection)
 {
     const struct auth *auth = connection->auth;
@@ -124,11 +140,13 @@ void peers_count_refusal(struct peers *peers, const struct connection *connectio
         member->complained = true;
     }
     if (first) { /* a member is missing until somebody changes something */
-        LOG_ERROR("a handshake with another node failed", "status=%s why=\"%s\" rank=%u",
-                  nigh_status_name(auth->status), LOG_QUOTE(auth->why), rank);
+        LOG_ERROR("a handshake with another node failed", "status=%s why=\"%s\" rank=%u do=\"%s\"",
+                  nigh_status_name(auth->status), LOG_QUOTE(auth->why), rank,
+                  what_to_do(auth->status));
     } else if (connection->rank == PEERS_NOBODY) { /* whom we dial is dialled again and again */
-        LOG_WARN("a handshake with another node failed", "status=%s why=\"%s\" rank=%d",
-                 nigh_status_name(auth->status), LOG_QUOTE(auth->why), (int)rank);
+        LOG_WARN("a handshake with another node failed", "status=%s why=\"%s\" rank=%d do=\"%s\"",
+                 nigh_status_name(auth->status), LOG_QUOTE(auth->why), (int)rank,
+                 what_to_do(auth->status));
     }
 }
 
@@ -172,8 +190,10 @@ static void refuse_member(struct peers *peers, struct connection *connection, ni
     if (rank != PEERS_NOBODY) {
         peers->members[rank].refused = status;
     }
-    LOG_WARN("refused a node", "rank=%u incarnation=%u why=\"%s\"", auth->peer.rank,
-             auth->peer.incarnation, LOG_QUOTE(why));
+    LOG_WARN("refused a node",
+             "rank=%u incarnation=%u why=\"%s\" do=\"change at that node what why says; of two "
+             "processes of one rank stop the one that is not wanted\"",
+             auth->peer.rank, auth->peer.incarnation, LOG_QUOTE(why));
     connection->rank = PEERS_NOBODY;
     peers_drop_connection(peers, connection);
 }
@@ -253,8 +273,10 @@ void peers_proved(struct peers *peers, struct connection *connection)
         peers->counters.accepted++;
     }
     if (peers_rank_is_struck(peers, auth->peer.rank)) {
-        LOG_WARN("refused a node that was struck off", "rank=%u address=%s", auth->peer.rank,
-                 LOG_QUOTE(auth->offer.member));
+        LOG_WARN("refused a node that was struck off",
+                 "rank=%u address=%s do=\"at that node remove what is in its --state, and start it "
+                 "again: it joins with a new rank\"",
+                 auth->peer.rank, LOG_QUOTE(auth->offer.member));
         peers_say_struck(peers, connection);
         return;
     }

@@ -52,7 +52,9 @@ void peers_are_left(struct peers *peers)
     peers->is_struck = true;
     LOG_ERROR("this node was struck off its cluster (nigh forget): it has no rank any more, and no "
               "other node speaks to it",
-              "rank=%u", peers->config.members->self);
+              "rank=%u do=\"to have this machine join anew, remove what is in --state and start "
+              "the node again\"",
+              peers->config.members->self);
     for (uint32_t n = 0; n < PEERS_CONNECTIONS; n++) {
         if (peers->connections[n].fd >= 0) {
             peers_end_connection(peers, &peers->connections[n], true);
@@ -71,7 +73,9 @@ void peers_hear_struck(struct peers *peers, struct connection *connection)
 
     if (peers->config.views == NULL || !views_is_voter(peers->config.views, rank) ||
         peers->config.members->self < peers->config.members->listed) {
-        LOG_WARN("a member says that this node was struck off, and cannot know it", "rank=%u",
+        LOG_WARN("a member says that this node was struck off, and cannot know it",
+                 "rank=%u do=\"nothing: it is not believed, and its connection ended; if it comes "
+                 "again, see who has the cluster key\"",
                  rank);
         peers_end_connection(peers, connection, false);
     } else {

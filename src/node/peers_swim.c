@@ -29,9 +29,10 @@ void peers_swim_listen(struct peers *peers, const struct sockaddr_storage *addre
     own->fd = socket(address->ss_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (own->fd < 0 || bind(own->fd, (const struct sockaddr *)address, bytes) != 0) {
         /* The connections do without. */
-        LOG_WARN("no socket for datagrams of other nodes: connections alone tell who is dead; free "
-                 "the UDP port of the control port's number, and start the node again",
-                 "errno=%d", errno);
+        LOG_WARN("no socket for datagrams of other nodes: connections alone tell who is dead",
+                 "errno=%d do=\"free the UDP port of the control port's number, and start the node "
+                 "again\"",
+                 errno);
         fd_close(&own->fd);
     }
 }
@@ -62,9 +63,8 @@ void peers_swim_open(struct peers *peers)
     swim_wire_init(&own->wire, members->epoch, members->self, members->count, peers->config.key);
     if (own->swim == NULL || lane_watch(peers->lanes[0], own->fd, EPOLLIN,
                                         front_data(FRONT_PEER, PEERS_DATAGRAMS)) != NIGH_OK) {
-        LOG_WARN("no memory for membership: connections alone tell who is dead; free some, and "
-                 "start the node again",
-                 "members=%u", members->count);
+        LOG_WARN("no memory for membership: connections alone tell who is dead",
+                 "members=%u do=\"free some, and start the node again\"", members->count);
         swim_destroy(own->swim);
         own->swim = NULL;
     }
@@ -103,13 +103,17 @@ static void on_change(struct peers *peers, const struct swim_update *update)
     switch (update->state) {
     case SWIM_SUSPECT:
         peers->counters.suspected++;
-        LOG_WARN("a member is suspected", "rank=%u address=%s by=%u", update->rank, address,
-                 update->from);
+        LOG_WARN("a member is suspected",
+                 "rank=%u address=%s by=%u do=\"nothing: it has time to answer; if it comes often, "
+                 "give that node processors, or all a larger --dead-ms\"",
+                 update->rank, address, update->from);
         break;
     case SWIM_DEAD:
         peers->counters.found_dead++;
-        LOG_WARN("a member is declared dead", "rank=%u address=%s by=%u", update->rank, address,
-                 update->from);
+        LOG_WARN("a member is declared dead",
+                 "rank=%u address=%s by=%u do=\"see to that machine, its nighd and the network "
+                 "(nigh nodes); one that lives comes back by itself\"",
+                 update->rank, address, update->from);
         condemn(peers, update);
         break;
     case SWIM_ALIVE:
@@ -141,9 +145,10 @@ static void carry_on(struct peers *peers, const struct swim_event *event)
     }
     if (actions->refuted) {
         peers->counters.refuted++;
-        LOG_WARN("other nodes suspected this one, which refutes it: it was slow, or stood still; "
-                 "give it processors, or a larger --dead-ms",
-                 "health=%u", swim_health(own->swim));
+        LOG_WARN("other nodes suspected this one, which refutes it: it was slow, or stood still",
+                 "health=%u do=\"give it processors (no CPU limit, not swapped out), or all nodes "
+                 "a larger --dead-ms\"",
+                 swim_health(own->swim));
     }
     for (uint32_t n = 0; n < actions->changes; n++) {
         on_change(peers, &actions->changed[n]);
@@ -186,9 +191,8 @@ static void notice_silence(struct peers *peers)
     for (uint32_t rank = 0; rank < peers->config.members->count; rank++) {
         if (rank != peers->config.members->self && peers->members[rank].peer.state == PEER_UP) {
             own->silence_told = true;
-            LOG_WARN("no datagram of another node arrives: connections alone tell who is dead; let "
-                     "UDP through at the control port",
-                     "port=udp");
+            LOG_WARN("no datagram of another node arrives: connections alone tell who is dead",
+                     "port=udp do=\"let UDP through at the control port\"");
             return;
         }
     }

@@ -181,7 +181,9 @@ static void say_unreached(struct redis *redis)
         return;
     redis->told_hashes[redis->told_count++] = hash;
     LOG_WARN("the directory is not reached: what is not here is not found until it is",
-             "why=\"%s\"", LOG_QUOTE(why));
+             "why=\"%s\" do=\"see to the server, and to the way there, by what why says; nothing "
+             "need be started again\"",
+             LOG_QUOTE(why));
 }
 
 /* Once a second. */
@@ -194,7 +196,9 @@ static void say_nonsense(struct redis *redis, const char *text, size_t count)
         return;
     redis->said_us = now_us;
     bytes_printable(text, count < 120 ? count : 120, shown, sizeof(shown));
-    LOG_WARN("the directory's server gives answers that mean nothing here", "at=%s answer=\"%s\"",
+    LOG_WARN("the directory's server gives answers that mean nothing here",
+             "at=%s answer=\"%s\" do=\"see that --directory names a Redis server, and a database "
+             "that nobody else writes to\"",
              redis->shown, LOG_QUOTE(shown));
 }
 

@@ -230,9 +230,9 @@ nigh_status space_log_folder_make(int fd, const struct space_info *info, int *sp
     (void)snprintf(name, sizeof(name), SPACE_LOG_FOLDER_NAME, (unsigned long long)info->birth);
     *space_fd = make_folder(fd, name);
     if (*space_fd < 0) {
-        LOG_ERROR(
-            "no directory for a space's log: see to --log-dir (full, read-only, not the node's)",
-            "name=%s errno=%d", name, errno);
+        LOG_ERROR("no directory for a space's log",
+                  "name=%s errno=%d do=\"see to --log-dir (full, read-only, not the node's)\"",
+                  name, errno);
         return NIGH_DISK;
     }
     status = read_space(*space_fd, &said);
@@ -242,15 +242,16 @@ nigh_status space_log_folder_make(int fd, const struct space_info *info, int *sp
         status = NIGH_CORRUPT;
     }
     if (status != NIGH_OK) {
-        LOG_ERROR("a directory is not of the log of its space, or cannot be written: give it to "
-                  "the node's user, or move it away",
-                  "name=%s space=\"%s\" status=%s", name, LOG_QUOTE(info->name),
-                  nigh_status_name(status));
+        LOG_ERROR(
+            "a directory is not of the log of its space, or cannot be written",
+            "name=%s space=\"%s\" status=%s do=\"give it to the node's user, or move it away\"",
+            name, LOG_QUOTE(info->name), nigh_status_name(status));
         fd_close(space_fd);
     } else if (is_refused(*space_fd)) {
-        LOG_ERROR("the log of a space is an old one, and is not begun from: put the last one in "
-                  "its place, or remove the directory, which gives up what this node had of it",
-                  "name=%s space=\"%s\"", name, LOG_QUOTE(info->name));
+        LOG_ERROR("the log of a space is an old one, and is not begun from",
+                  "name=%s space=\"%s\" do=\"put the last one in its place, or remove the "
+                  "directory, which gives up what this node had of it\"",
+                  name, LOG_QUOTE(info->name));
         fd_close(space_fd);
         status = NIGH_CORRUPT;
     }
@@ -284,8 +285,8 @@ void space_log_folder_remove(int fd, uint64_t birth)
     }
     fd_close(&space_fd);
     if (unlinkat(fd, name, AT_REMOVEDIR) != 0) {
-        LOG_WARN("of a deleted space's log something is left: remove that directory",
-                 "name=%s errno=%d", name, errno);
+        LOG_WARN("of a deleted space's log something is left",
+                 "name=%s errno=%d do=\"remove that directory below --log-dir\"", name, errno);
     }
 }
 
@@ -323,9 +324,11 @@ static void read_deleted(int fd, struct deleted_file *file)
         return;
     }
     if (is_there) {
-        LOG_WARN("which spaces were deleted cannot be read: of one that was while other nodes were "
-                 "not there those may tell again",
-                 "file=" FILE_DELETED);
+        LOG_WARN(
+            "which spaces were deleted cannot be read: of one that was while other nodes were not "
+            "there those may tell again",
+            "file=" FILE_DELETED
+            " do=\"delete such a space again if it comes back; see to the disk of --log-dir\"");
     }
     memset(file, 0, sizeof(*file));
     memcpy(file->magic, deleted_magic, sizeof(file->magic));
@@ -377,7 +380,9 @@ void space_log_folder_bury(int fd, uint64_t birth)
     if (!write_deleted(fd, &file)) {
         LOG_WARN("that a space is deleted cannot be kept: a node that was not there may tell of it "
                  "again when all others were started anew",
-                 "birth=%016llx errno=%d", (unsigned long long)birth, errno);
+                 "birth=%016llx errno=%d do=\"see to the disk of --log-dir (full, read-only, "
+                 "failing); delete the space again if it comes back\"",
+                 (unsigned long long)birth, errno);
     }
 }
 
@@ -418,9 +423,11 @@ bool space_log_folder_next(int fd, uint32_t *cursor, struct space_info *info)
         if (status == NIGH_OK && info->birth == strtoull(name, NULL, 16)) {
             return true;
         }
-        LOG_WARN("in the directory of spaces' logs is one that is none of a space: it is passed "
-                 "over",
-                 "name=%s status=%s", name, nigh_status_name(status));
+        LOG_WARN(
+            "in the directory of spaces' logs is one that is none of a space: it is passed over",
+            "name=%s status=%s do=\"move it away from --log-dir; if it is a space's, see to the "
+            "disk before\"",
+            name, nigh_status_name(status));
     }
     return false;
 }

@@ -81,11 +81,13 @@ static nigh_status open_log(struct space_logs *logs, struct space_log_here *here
     status = recover(here);
     if (status != NIGH_OK) {
         space_log_here_forget(here);
-        LOG_ERROR("this node takes no part in a space, as its log cannot be used: what it had of "
-                  "it is away until that can, or until its directory is removed",
-                  "space=\"%s\" directory=" SPACE_LOG_FOLDER_NAME " status=%s",
-                  LOG_QUOTE(here->info.name), (unsigned long long)here->birth,
-                  nigh_status_name(status));
+        LOG_ERROR(
+            "this node takes no part in a space, as its log cannot be used: what it had of it is "
+            "away",
+            "space=\"%s\" directory=" SPACE_LOG_FOLDER_NAME
+            " status=%s do=\"see to the disk of --log-dir by the lines before this one, and start "
+            "the node again; or remove the directory, which gives up what this node had of it\"",
+            LOG_QUOTE(here->info.name), (unsigned long long)here->birth, nigh_status_name(status));
     }
     return status;
 }
@@ -97,10 +99,10 @@ static void close_log(struct space_logs *logs, struct space_log_here *here)
         space_log_fini(&here->log);
     }
     if (here->is_refused && here->fd >= 0 && space_log_folder_refuse(here->fd) != NIGH_OK) {
-        LOG_ERROR("a space's log that is old cannot be marked so: remove its directory before this "
-                  "node is started again",
-                  "space=\"%s\" directory=" SPACE_LOG_FOLDER_NAME, LOG_QUOTE(here->info.name),
-                  (unsigned long long)here->birth);
+        LOG_ERROR("a space's log that is old cannot be marked so",
+                  "space=\"%s\" directory=" SPACE_LOG_FOLDER_NAME
+                  " do=\"remove its directory below --log-dir before this node is started again\"",
+                  LOG_QUOTE(here->info.name), (unsigned long long)here->birth);
     }
     if (here->fd >= 0) {
         space_log_directory_fini(&here->directory);
@@ -225,7 +227,9 @@ void space_logs_remove(struct space_logs *logs, uint64_t birth)
     if (here == NULL) {
         LOG_WARN("no memory to remove a deleted space's log: the next start serves it again, if no "
                  "other node says that it is gone",
-                 "directory=" SPACE_LOG_FOLDER_NAME, (unsigned long long)birth);
+                 "directory=" SPACE_LOG_FOLDER_NAME
+                 " do=\"free memory on the machine; delete the space again if it comes back\"",
+                 (unsigned long long)birth);
         return;
     }
     here->birth = birth;

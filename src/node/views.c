@@ -264,9 +264,9 @@ static void log_name(struct views *views)
     uint32_t rank = agreed_rank_of(&views->roster, views->config.name);
 
     if (rank != LIMIT_NODES && rank != views->config.members->self && rank != views->name_is_of) {
-        LOG_WARN("this node has no name: another is called that (--name); start it with a name of "
-                 "its own",
-                 "name=\"%s\" rank=%u", LOG_QUOTE(views->config.name), rank);
+        LOG_WARN("this node has no name: another is called that",
+                 "name=\"%s\" rank=%u do=\"start this node with a --name of its own\"",
+                 LOG_QUOTE(views->config.name), rank);
     }
     views->name_is_of = rank;
 }

@@ -144,7 +144,10 @@ static void on_up(void *context, struct link *link, uint64_t now_us)
     list_init(&live->asked);
     list_init(&live->crowded);
     if (exchange->config.path == EXCHANGE_PUSH && push_init(live) != NIGH_OK) {
-        LOG_WARN("nothing can be pushed here: objects are sent", "rank=%u", live->rank);
+        LOG_WARN("nothing can be pushed here: objects are sent",
+                 "rank=%u do=\"say --transfer auto where the device cannot push; else free memory, "
+                 "or ulimit -l unlimited\"",
+                 live->rank);
     }
     link_set_data(link, live);
     list_push_back(&exchange->live, &live->place);
@@ -454,9 +457,9 @@ static nigh_status make_links(struct exchange *exchange)
 
     status = links_create(&links, &exchange->links);
     if (links.shared_bulk > 0 && status != NIGH_OK) {
-        LOG_WARN("the device does not share so many receives: each link has its own; lower "
-                 "--shared-receives",
-                 "wanted=%u why=%s", links.shared_bulk, nigh_status_name(status));
+        LOG_WARN("the device does not share so many receives: each link has its own",
+                 "wanted=%u why=%s do=\"lower --shared-receives\"", links.shared_bulk,
+                 nigh_status_name(status));
         exchange->config.shared_bulk = links.shared_bulk = 0;
         status = links_create(&links, &exchange->links);
     }

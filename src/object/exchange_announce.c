@@ -304,9 +304,9 @@ static void no_room_there(struct exchange *exchange, struct announcer *announcer
         go_again(announcer);
     }
     if (announcer->again_us == 0) {
-        LOG_WARN("a home has no room for objects of this node: other nodes do not find them; raise "
-                 "--max-objects there",
-                 "home=%u again_s=%llu", home, (unsigned long long)(wait_us / 1000000));
+        LOG_WARN("a home has no room for objects of this node: other nodes do not find them",
+                 "home=%u again_s=%llu do=\"raise --max-objects there\"", home,
+                 (unsigned long long)(wait_us / 1000000));
         announcer->again_wait_us = wait_us;
         announcer->again_us =
             clock_deadline_us(now_us, wait_us / 2 + random_below(&exchange->random, wait_us / 2));
@@ -340,10 +340,10 @@ static void log_conflict(struct exchange *exchange, const struct birth *birth, u
         return;
     }
     exchange->conflict_us = clock_deadline_us(now_us, EXCHANGE_CONFLICT_US);
-    LOG_WARN("dropped objects: another node had their ids first; NIGH_CREATE_EXCLUSIVE asks before "
-             "it puts",
-             "count=%u last=%u.%u.%llu", exchange->conflicts_unsaid, birth->rank,
-             birth->incarnation, (unsigned long long)birth->counter);
+    LOG_WARN("dropped objects: another node had their ids first",
+             "count=%u last=%u.%u.%llu do=\"put with NIGH_CREATE_EXCLUSIVE, which asks before\"",
+             exchange->conflicts_unsaid, birth->rank, birth->incarnation,
+             (unsigned long long)birth->counter);
     exchange->conflicts_unsaid = 0;
 }
 

@@ -38,8 +38,9 @@ static nigh_status on_made(void *context, uint32_t extent)
     if (status != NIGH_OK) {
         *slot = NULL;
         LOG_ERROR("memory of objects cannot be registered with the fabric",
-                  "extent=%u fabric=%s status=%d", extent, exchange->config.fabric->caps.name,
-                  (int)status);
+                  "extent=%u fabric=%s status=%d do=\"ulimit -l unlimited, or "
+                  "LimitMEMLOCK=infinity in the unit (nigh doctor), or free memory\"",
+                  extent, exchange->config.fabric->caps.name, (int)status);
     }
     return status;
 }
@@ -61,7 +62,9 @@ static void tell_who_may_write(const struct exchange_config *config)
     if ((config->fabric->caps.ops & FABRIC_CAN_READ_PRIVATE) == 0 && config->lane == 0) {
         LOG_WARN("peers can write to the memory of objects: this device reads only into memory "
                  "that is open to them",
-                 "fabric=%s", config->fabric->caps.name);
+                 "fabric=%s do=\"give the key to nodes alone that are trusted with all objects, or "
+                 "use another device, or --fabric tcp\"",
+                 config->fabric->caps.name);
     }
 }
 
@@ -74,7 +77,9 @@ nigh_status memory_init(struct exchange *exchange)
     nigh_status status = NIGH_OK;
 
     if (config->fabric->caps.slices < EXCHANGE_SLICES) {
-        LOG_ERROR("the fabric takes too few slices", "fabric=%s slices=%u",
+        LOG_ERROR("the fabric takes too few slices",
+                  "fabric=%s slices=%u do=\"name another device with --fabric-addresses, or say "
+                  "--fabric tcp\"",
                   config->fabric->caps.name, config->fabric->caps.slices);
         return NIGH_UNSUPPORTED;
     }
@@ -147,8 +152,9 @@ nigh_status memory_lend(const struct exchange *exchange, uint64_t offset, uint64
 
     if (status != NIGH_OK) {
         LOG_WARN(
-            "an object cannot be registered for a loan: ulimit -l unlimited, LimitMEMLOCK=infinity",
-            "bytes=%llu status=%d", (unsigned long long)bytes, (int)status);
+            "an object cannot be registered for a loan",
+            "bytes=%llu status=%d do=\"ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit\"",
+            (unsigned long long)bytes, (int)status);
         return status;
     }
     remote = fabric_memory_remote(fabric, *memory, exchange->arena + offset);

@@ -701,7 +701,10 @@ static void look_for_overdue(struct exchange *exchange, uint64_t now_us)
         if (serve->used && !list_is_linked(&serve->parked) &&
             now_us - serve->heard_us > exchange->config.loan_us && serve->heard_us < now_us) {
             exchange->counts.loans_overdue++;
-            LOG_WARN("a loan is overdue: its link is broken", "rank=%u", serve->link->rank);
+            LOG_WARN("a loan is overdue: its link is broken",
+                     "rank=%u do=\"nothing: the link is made anew; if it comes again, see to that "
+                     "node and the network: it stands still, or lies\"",
+                     serve->link->rank);
             link_break(serve->link->link, NIGH_TIMEOUT, now_us);
             serve->heard_us = now_us;
         }

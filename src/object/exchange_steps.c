@@ -297,7 +297,9 @@ static void look_for_silent(struct exchange *exchange, uint64_t now_us)
         if (last_heard(link, &first_us, &last_us) &&
             (now_us > clock_deadline_us(first_us, most_us) ||
              now_us > clock_deadline_us(last_us, crowded_us))) {
-            LOG_WARN("a holder does nothing for a transfer: its link is broken", "rank=%u",
+            LOG_WARN("a holder does nothing for a transfer: its link is broken",
+                     "rank=%u do=\"nothing: other holders are asked, and the link is made anew; if "
+                     "it comes again, see to that node: it hangs, or lies\"",
                      link->rank);
             link_break(link->link, NIGH_TIMEOUT, now_us);
         }

@@ -116,9 +116,10 @@ void transfer_finish(struct exchange *exchange, struct pull *pull)
 
     if (!sums_are_right(exchange, pull)) {
         exchange->counts.crc_failures++;
-        LOG_WARN("an object came with a wrong checksum: it is pulled anew; if that grows, test the "
-                 "memory and network card of both machines",
-                 "from=%u", pull->answer.holders[pull->holder]);
+        LOG_WARN("an object came with a wrong checksum: it is pulled anew",
+                 "from=%u do=\"if that grows, have the memory and the network card of both "
+                 "machines tested\"",
+                 pull->answer.holders[pull->holder]);
         if (pull->mixed) {
             /* Nobody can say whose bytes they were: again, from those who know theirs. */
             pull->climb.alone = true;

@@ -284,9 +284,10 @@ static void index_was_full(struct store *store, const struct store_pool *pool)
     store->counts.index_full++;
     if (store->now_us >= store->index_told_us) {
         store->index_told_us = store->now_us + LIMIT_FULL_TOLD_US;
-        LOG_WARN("an index is full; objects on disk count: raise --max-objects, or delete some",
-                 "pool=%u entries=%u spilled=%llu", pool->config.pool,
-                 pool->writer.index.entry_count, (unsigned long long)pool->objects_spilled);
+        LOG_WARN("an index is full; objects on disk count",
+                 "pool=%u entries=%u spilled=%llu do=\"raise --max-objects, or delete some\"",
+                 pool->config.pool, pool->writer.index.entry_count,
+                 (unsigned long long)pool->objects_spilled);
     }
 }
 

@@ -215,8 +215,9 @@ nigh_status store_pool_adopt(struct store *store, const struct store_pool_config
     store->adopting = true;
     if (rebuilt.bad + rebuilt.refused + rebuilt.doubles > 0) {
         LOG_WARN("entries of an adopted index were dropped",
-                 "pool=%u torn=%u without_memory=%u doubles=%u", config->pool, rebuilt.bad,
-                 rebuilt.refused, rebuilt.doubles);
+                 "pool=%u torn=%u without_memory=%u doubles=%u do=\"put again what is missed: what "
+                 "the node was changing as it died was not whole\"",
+                 config->pool, rebuilt.bad, rebuilt.refused, rebuilt.doubles);
     }
     return NIGH_OK;
 }
@@ -442,9 +443,9 @@ static void finish_pool(struct store *store, struct store_pool *pool)
     bool mapped = map_sessions(pool, &map) && leases != NULL;
 
     if (!mapped) {
-        LOG_ERROR("no memory to give sessions back what is theirs: free some on the machine; those "
-                  "clients are to be opened anew",
-                  "pool=%u", pool->config.pool);
+        LOG_ERROR("no memory to give sessions back what is theirs",
+                  "pool=%u do=\"free some on the machine, and open those clients anew\"",
+                  pool->config.pool);
     }
     for (uint32_t e = 0; e < pool->writer.entries_used; e++) {
         enum index_state state = store_state(pool, e);

@@ -123,9 +123,9 @@ static void write_done(struct store *store, struct store_pool *pool, uint32_t en
     }
     store->counts.spill_failures++;
     store->disk_rest_us = store->now_us + LIMIT_DISK_REST_US;
-    LOG_WARN("an object could not be spilled and stays in memory: see to the disk of --spill",
-             "pool=%u bytes=%llu status=%s", pool->config.pool, (unsigned long long)bytes,
-             nigh_status_name(status));
+    LOG_WARN("an object could not be spilled and stays in memory",
+             "pool=%u bytes=%llu status=%s do=\"see to the disk of --spill\"", pool->config.pool,
+             (unsigned long long)bytes, nigh_status_name(status));
     if (evict_where(&pool->evict, entry) == EVICT_OFFERED) {
         evict_kept(&pool->evict, entry);
     }
@@ -291,8 +291,10 @@ static void read_done(struct store *store, struct store_pool *pool, uint32_t ent
         came_back(store, pool, entry, crc);
     } else {
         store->counts.spill_failures++;
-        LOG_WARN("a spilled object could not be read back", "pool=%u status=%s", pool->config.pool,
-                 nigh_status_name(status));
+        LOG_WARN("a spilled object could not be read back",
+                 "pool=%u status=%s do=\"see to the disk of --spill: the lines before this one say "
+                 "what failed\"",
+                 pool->config.pool, nigh_status_name(status));
         store_memory_unbind(store, pool, entry);
         if (asked) {
             store_note_lost(store, pool, entry, status);

@@ -20,8 +20,9 @@ static const char *const names[SPACE_LOG_FILES] = {
 
 static nigh_status fail(enum space_log_file file, const char *what)
 {
-    LOG_ERROR("a file of a space's log fails: see to the disk of --log-dir",
-              "file=%s at=%s errno=%d", names[file], what, errno);
+    LOG_ERROR("a file of a space's log fails",
+              "file=%s at=%s errno=%d do=\"see to the disk of --log-dir\"", names[file], what,
+              errno);
     return NIGH_DISK;
 }
 

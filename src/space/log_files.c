@@ -54,9 +54,10 @@ void space_log_run(const struct space_log_files *files, struct space_log_job *jo
     case SPACE_LOG_IMAGE_SYNC: job->status = sync_image(files); break;
     }
     if (job->status != NIGH_OK) {
-        LOG_ERROR("a space's log cannot be written: nothing is durable here any more; make room on "
-                  "the disk of --log-dir, and start the node again",
-                  "task=%u status=%s", job->task, nigh_status_name(job->status));
+        LOG_ERROR(
+            "a space's log cannot be written: nothing is durable here any more",
+            "task=%u status=%s do=\"make room on the disk of --log-dir, and start the node again\"",
+            job->task, nigh_status_name(job->status));
     }
 }
 

@@ -62,10 +62,10 @@ static nigh_status begin_image(struct reading *reading, const struct space_log_r
     /* No damage: all of it is there yet. */
     if (record->offset != geometry->block_bytes || record->blocks != geometry->blocks ||
         !has_frames_for(geometry, record->epoch.count)) {
-        LOG_ERROR("a space's log is of another geometry: give this node the block size and home "
-                  "that it had, and as large a cache, or whole times as large",
+        LOG_ERROR("a space's log is of another geometry",
                   "block_bytes=%u blocks=%u frames=%u had_block_bytes=%u had_blocks=%u "
-                  "had_frames=%u",
+                  "had_frames=%u do=\"give this node the block size and home that it had, and as "
+                  "large a cache, or whole times as large\"",
                   geometry->block_bytes, geometry->blocks, geometry->frames, record->offset,
                   record->blocks, record->epoch.count);
         return NIGH_INVALID;
@@ -287,10 +287,10 @@ nigh_status space_log_recover(const struct space_log_files *files, uint64_t iden
     }
     free(reading.bytes);
     if (status != NIGH_OK) {
-        LOG_ERROR("a space's log cannot be read: what it had is not there; see to the disk of "
-                  "--log-dir, and start the node again",
-                  "status=%s records=%llu", nigh_status_name(status),
-                  (unsigned long long)reading.records);
+        LOG_ERROR(
+            "a space's log cannot be read: what it had is not there",
+            "status=%s records=%llu do=\"see to the disk of --log-dir, and start the node again\"",
+            nigh_status_name(status), (unsigned long long)reading.records);
         return status;
     }
     *found = read;

@@ -82,6 +82,23 @@ expect 1 "docs/b.md:3: b.md has no heading #y" "links: a heading that is missing
 plant docs/b.md '# A: `b` of c\n\nsee [a](b.md#a-b-of-c), [b](https://a.b/), [c](#a-b-of-c) and `src/base/a.h`\n'
 expect 0 "" "links: what is there passes" "$tree/tools/check-links"
 
+plant src/base/log.h '/* Log. */\n#define LOG_LINE_BYTES 120\n#define LOG_WARN(message, ...) LOG_AT(message, __VA_ARGS__)\n'
+plant src/base/b.c '/* B. */\nvoid f(void)\n{\n    LOG_WARN("it broke", "errno=%d", errno);\n}\n'
+expect 1 "src/base/b.c:4: does not say what to do at its end: it broke" "log: a warning without a word of what to do" "$tree/tools/check-log"
+plant src/base/b.c '/* B. */\nvoid f(void)\n{\n    LOG_ERROR("it broke");\n}\n'
+expect 1 "does not say what to do at its end: it broke" "log: an error without fields" "$tree/tools/check-log"
+plant src/base/b.c '/* B. */\nvoid f(void)\n{\n    LOG_WARN("it broke", "do=\\"mend it well\\" errno=%d", errno);\n}\n'
+expect 1 "does not say what to do at its end: it broke" "log: what to do is not last" "$tree/tools/check-log"
+plant src/base/b.c '/* B. */\nvoid f(void)\n{\n    LOG_WARN("it broke", "do=\\"mend it\\" do=\\"see to it\\"");\n}\n'
+expect 1 "says twice what to do: it broke" "log: what to do is there twice" "$tree/tools/check-log"
+plant src/base/b.c '/* B. */\nvoid f(void)\n{\n    LOG_WARN("it broke", "do=\\"nothing can help\\"");\n}\n'
+expect 1 "says too little of what to do: it broke" "log: nothing, and not what was done" "$tree/tools/check-log"
+plant src/base/b.c '/* B. */\nvoid f(void)\n{\n    LOG_WARN("it broke, and all of that is told here", "do=\\"see to the machine\\"");\n}\n'
+expect 1 "is longer than half of the 120 bytes of a line" "log: what to do may be cut off" "$tree/tools/check-log"
+plant src/base/b.c '/* B. */\nvoid f(void)\n{\n    LOG_WARN("it "\n             "broke", /* (why */\n             "a=%s" B " do=\\"see "\n             "to it\\"", g(1, ")"));\n    LOG_ERROR("it broke", "do=\\"%s\\"", what_to_do(1));\n    LOG_WARN("it broke", "do=\\"nothing: it is mended\\"");\n    LOG_INFO("it works");\n}\n'
+expect 0 "" "log: what to do passes" "$tree/tools/check-log"
+rm "$tree/src/base/b.c" "$tree/src/base/log.h"
+
 plant tests/unit/c_test.c '/* C. */\n    cmocka_unit_test(test_c),\n    MY_TEST(defect_07_c),\nvoid test_not_run(void)\n'
 plant tests/unit/d_test.py '"""D."""\ndef test_d():\n'
 plant docs/b.md '`test_c` `test_d`\n'

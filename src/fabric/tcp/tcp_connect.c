@@ -193,9 +193,10 @@ static void read_preamble(struct fabric_endpoint *endpoint)
         return;
     status = tcp_preamble_read(in->head, &endpoint->preamble);
     if (status == NIGH_VERSION)
-        LOG_WARN(
-            "a peer speaks another version of the protocol: the same release of nighd at all nodes",
-            "ours=%u", TCP_VERSION);
+        LOG_WARN("a peer speaks another version of the protocol",
+                 "ours=%u do=\"run the same release of nighd at all nodes, and let nobody else "
+                 "reach the ports of lanes\"",
+                 TCP_VERSION);
     if (status != NIGH_OK)
         tcp_endpoint_fail(endpoint, NIGH_PROTOCOL);
     else if (endpoint->is_dialled)

@@ -268,7 +268,10 @@ void tcp_endpoint_fail(struct fabric_endpoint *endpoint, nigh_status status)
         char peer[FABRIC_ADDRESS_BYTES];
 
         address_peer(endpoint->fd, peer);
-        LOG_WARN("connection ended: the peer broke the protocol", "peer=%s", peer);
+        LOG_WARN("connection ended: the peer broke the protocol",
+                 "peer=%s do=\"nothing: nodes dial anew; if it comes again, run the same nighd at "
+                 "all, and let nobody else reach the ports of lanes\"",
+                 peer);
     }
     close_socket(endpoint);
     if (!endpoint->is_known) {
@@ -292,8 +295,10 @@ void tcp_endpoint_refuse(struct fabric_endpoint *endpoint, nigh_status status, b
     char peer[FABRIC_ADDRESS_BYTES];
 
     address_peer(endpoint->fd, peer);
-    LOG_WARN("request refused, and its connection ended", "peer=%s status=%s", peer,
-             nigh_status_name(status));
+    LOG_WARN("request refused, and its connection ended",
+             "peer=%s status=%s do=\"nothing: nodes dial anew; if it comes again, run the same "
+             "nighd at all nodes\"",
+             peer, nigh_status_name(status));
     endpoint->state = TCP_REFUSING;
     endpoint->refuse_status = status;
     endpoint->refuse_of_read = of_read;

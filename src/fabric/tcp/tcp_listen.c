@@ -133,9 +133,9 @@ static void watch_listener(struct tcp *tcp, uint32_t events)
 /* Out of descriptors: the queue would keep us awake, so it is left alone for a while. */
 static void rest(struct tcp *tcp, int error, uint64_t now_us)
 {
-    LOG_WARN("cannot take connections in: raise RLIMIT_NOFILE if error is 24, free memory if it is "
-             "12 or 105",
-             "error=%d", error);
+    LOG_WARN("cannot take connections in",
+             "error=%d do=\"raise RLIMIT_NOFILE if error is 24, free memory if it is 12 or 105\"",
+             error);
     watch_listener(tcp, 0);
     tcp->listen_due_us = now_us + TCP_LISTEN_REST_US;
 }

@@ -90,7 +90,9 @@ static void fail(struct fabric_endpoint *endpoint, enum ibv_wc_status status, ni
     if (endpoint->state >= VERBS_FAILING)
         return;
     if (status == IBV_WC_LOC_PROT_ERR || status == IBV_WC_LOC_ACCESS_ERR)
-        LOG_ERROR("a queue pair failed by our own memory: deregistered too early?", "status=%d",
+        LOG_ERROR("a queue pair failed by our own memory: deregistered too early?",
+                  "status=%d do=\"have it looked into (nigh support): it is a mistake of nigh or "
+                  "of the driver; the connection is made anew\"",
                   status);
     verbs_endpoint_fail(endpoint, event);
 }
@@ -209,7 +211,10 @@ static uint32_t reap(struct verbs *verbs, struct verbs_cq *cq)
     int count = ibv_poll_cq(cq->cq, (int)VERBS_POLL_BATCH, wcs);
 
     if (count < 0) {
-        LOG_ERROR("a completion queue cannot be read", "result=%d", count);
+        LOG_ERROR("a completion queue cannot be read",
+                  "result=%d do=\"see the kernel's log (dmesg) and the card; if it stays, start "
+                  "the node again\"",
+                  count);
         return 0;
     }
     for (int i = 0; i < count; i++)

@@ -27,7 +27,9 @@ static void set_option(struct verbs *verbs, struct rdma_cm_id *id, int option, u
         return;
     *has_told = true;
     LOG_WARN("rdma_cm does not take an option: connections go without it",
-             "option=%s value=%u errno=%d", name, value, errno);
+             "option=%s value=%u errno=%d do=\"leave that option away, or run a kernel that knows "
+             "it (the timeout: Linux 5.1)\"",
+             name, value, errno);
 }
 
 /* V15 */

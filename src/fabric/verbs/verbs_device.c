@@ -340,8 +340,9 @@ nigh_status verbs_device_open(struct verbs *verbs, const char *host, char why[VE
              verbs->fabric.caps.slices, verbs->fabric.caps.reads, verbs->device.is_iwarp,
              verbs->tos, verbs->ack_timeout, verbs->retries);
     if (mtu < MTU_LEAST)
-        LOG_WARN("the MTU of the port is small; raise that of its interface",
-                 "device=%s port=%u mtu=%u most=%u", verbs->device.name, verbs->device.port_number,
-                 mtu, 128u << verbs->device.port.max_mtu);
+        LOG_WARN("the MTU of the port is small",
+                 "device=%s port=%u mtu=%u most=%u do=\"raise that of its interface\"",
+                 verbs->device.name, verbs->device.port_number, mtu,
+                 128u << verbs->device.port.max_mtu);
     return NIGH_OK;
 }

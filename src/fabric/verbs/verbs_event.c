@@ -36,7 +36,10 @@ static void on_address(struct fabric_endpoint *endpoint)
     struct rdma_cm_id *id = endpoint->id->id;
 
     if (!is_ours(verbs, id)) {
-        LOG_WARN("the peer is not reached through this device", "device=%s", verbs->device.name);
+        LOG_WARN("the peer is not reached through this device",
+                 "device=%s do=\"have the route to the peer lead through this device, or name with "
+                 "--fabric-addresses the one that it leads through\"",
+                 verbs->device.name);
         verbs_endpoint_fail(endpoint, NIGH_UNREACHABLE);
     } else if (verbs->library->resolve_route(id, VERBS_RESOLVE_MS) != 0) {
         verbs_endpoint_fail(endpoint, NIGH_UNREACHABLE);
@@ -122,7 +125,10 @@ static void on_refused(struct fabric_endpoint *endpoint, const struct cm_event *
 static bool may_request(const struct verbs *verbs, const struct cm_event *event)
 {
     if (!is_ours(verbs, event->id)) {
-        LOG_WARN("a peer came in through another device", "ours=%s", verbs->device.name);
+        LOG_WARN("a peer came in through another device",
+                 "ours=%s do=\"have the peer's route lead to this device, or name with "
+                 "--fabric-addresses the one that it leads to\"",
+                 verbs->device.name);
         return false;
     }
     return verbs->endpoint_count < LIMIT_FABRIC_ENDPOINTS &&
@@ -198,7 +204,10 @@ static void act(struct verbs *verbs, const struct cm_event *event)
     else if (event->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
         on_removal(verbs, event->id);
     else if (id == NULL)
-        LOG_WARN("an event of the listener", "event=%d status=%d", event->type, event->status);
+        LOG_WARN("an event of the listener",
+                 "event=%d status=%d do=\"nothing: the node listens on; if no peer comes in any "
+                 "more, start the node again\"",
+                 event->type, event->status);
     else if (id->endpoint != NULL)
         on_event(id->endpoint, event);
     else if (event->type == RDMA_CM_EVENT_DISCONNECTED ||
@@ -258,7 +267,9 @@ static void on_queue_failed(struct fabric_endpoint *endpoint, enum ibv_event_typ
 {
     if (endpoint->state >= VERBS_FAILING)
         return;
-    LOG_WARN("a queue pair failed: its connection ends", "device=%s event=%d",
+    LOG_WARN("a queue pair failed: its connection ends",
+             "device=%s event=%d do=\"nothing: the connection is made anew; if it comes again, see "
+             "the kernel's log (dmesg) and the card\"",
              endpoint->verbs->device.name, (int)type);
     verbs_endpoint_fail(endpoint, NIGH_PEER_LOST);
 }
@@ -270,8 +281,10 @@ static void on_device(struct verbs *verbs, enum ibv_event_type type)
     case IBV_EVENT_SRQ_ERR:
     case IBV_EVENT_CQ_ERR: verbs_loss_begin(verbs, false); break; /* it ran over: never (V8) */
     case IBV_EVENT_PORT_ERR:
-        LOG_WARN("the port of the RDMA device went down", "device=%s port=%u", verbs->device.name,
-                 verbs->device.port_number);
+        LOG_WARN(
+            "the port of the RDMA device went down",
+            "device=%s port=%u do=\"see to the cable, the switch and the interface (ip link)\"",
+            verbs->device.name, verbs->device.port_number);
         break;
     case IBV_EVENT_PORT_ACTIVE:
         LOG_INFO("the port of the RDMA device is active", "device=%s port=%u", verbs->device.name,

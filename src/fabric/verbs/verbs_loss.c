@@ -27,9 +27,9 @@ void verbs_loss_begin(struct verbs *verbs, bool is_removed)
 {
     if (verbs->is_gone)
         return;
-    LOG_ERROR("the RDMA device is lost: its connections end; see to the card and the kernel's log "
-              "(dmesg)",
-              "device=%s removed=%d", verbs->device.name, is_removed);
+    LOG_ERROR("the RDMA device is lost: its connections end",
+              "device=%s removed=%d do=\"see to the card and the kernel's log (dmesg)\"",
+              verbs->device.name, is_removed);
     verbs->is_gone = verbs->is_held = true;
     verbs->has_told_lack = false;
     verbs->return_us = verbs->look_us;
@@ -224,7 +224,8 @@ void verbs_loss_look(struct verbs *verbs, uint64_t now_us)
         }
     }
     if (!verbs->has_told_lack)
-        LOG_WARN("there is no RDMA device: one is looked for every second", "why=\"%s\"",
+        LOG_WARN("there is no RDMA device: one is looked for every second",
+                 "why=\"%s\" do=\"see to the card, its driver and its interface (nigh doctor)\"",
                  LOG_QUOTE(why));
     verbs->has_told_lack = true;
     verbs->return_us = now_us + VERBS_RETURN_US;

@@ -34,9 +34,10 @@ bool verbs_memory_enter(struct verbs *verbs, struct fabric_memory *memory)
     memory->mr = verbs->library->reg_mr(verbs->pd, memory->address, memory->bytes,
                                         access_of(verbs, memory->rights));
     if (memory->mr == NULL)
-        LOG_WARN(
-            "memory cannot be registered: ulimit -l unlimited, LimitMEMLOCK=infinity (nigh doctor)",
-            "bytes=%llu errno=%d (ENOMEM: ulimit -l)", (unsigned long long)memory->bytes, errno);
+        LOG_WARN("memory cannot be registered",
+                 "bytes=%llu errno=%d do=\"if errno is 12: ulimit -l unlimited, or "
+                 "LimitMEMLOCK=infinity in the unit (nigh doctor)\"",
+                 (unsigned long long)memory->bytes, errno);
     return memory->mr != NULL;
 }
 
@@ -89,7 +90,10 @@ static bool forget(struct verbs *verbs, struct ibv_mr *mr)
 void verbs_memory_leave(struct verbs *verbs, struct fabric_memory *memory)
 {
     if (memory->mr != NULL && !forget(verbs, memory->mr)) {
-        LOG_WARN("memory in use is deregistered: connections are cut", "errno=%d", errno);
+        LOG_WARN("memory in use is deregistered: connections are cut",
+                 "errno=%d do=\"nothing: the connections are made anew; if it comes again, see the "
+                 "kernel's log (dmesg) and the card\"",
+                 errno);
         LIST_FOREACH_SAFE(node, &verbs->every)
         {
             struct fabric_endpoint *endpoint = container_of(node, struct fabric_endpoint, every);
@@ -101,7 +105,10 @@ void verbs_memory_leave(struct verbs *verbs, struct fabric_memory *memory)
             }
         }
         if (!forget(verbs, memory->mr))
-            LOG_ERROR("the device keeps a registration", "errno=%d", errno);
+            LOG_ERROR("the device keeps a registration",
+                      "errno=%d do=\"see the kernel's log (dmesg) and the card; that memory stays "
+                      "locked until the node is started again\"",
+                      errno);
     }
     memory->mr = NULL;
 }

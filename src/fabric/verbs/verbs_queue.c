@@ -117,7 +117,10 @@ static bool enter_one(const struct verbs *verbs, struct ibv_qp *qp, struct ibv_q
     int error = verbs->library->modify_qp(qp, attr, mask);
 
     if (error != 0)
-        LOG_WARN("a queue pair does not change its state", "to=%d errno=%d", attr->qp_state, error);
+        LOG_WARN("a queue pair does not change its state",
+                 "to=%d errno=%d do=\"nothing: its connection ends, and is made anew; if it comes "
+                 "again, see the kernel's log (dmesg) and the card\"",
+                 attr->qp_state, error);
     return error == 0;
 }
 
@@ -298,7 +301,10 @@ static void destroy_one(struct verbs *verbs, struct ibv_qp *qp)
     if (error == EIO && verbs_loss_is_taken(verbs))
         error = 0;
     if (error != 0)
-        LOG_ERROR("a queue pair is not destroyed", "errno=%d", error);
+        LOG_ERROR("a queue pair is not destroyed",
+                  "errno=%d do=\"see the kernel's log (dmesg) and the driver: the node ends here, "
+                  "as the device could write to memory on\"",
+                  error);
     NIGH_ASSERT(error == 0); /* else the memory of others could not be given back */
 }
 

@@ -223,7 +223,10 @@ static bool hand_over(struct fabric_endpoint *endpoint, struct batch *batch)
     if (error == ENOMEM || error == EAGAIN) {
         verbs_endpoint_work(endpoint); /* it is full, against our count: later */
     } else {
-        LOG_WARN("the device takes no work", "errno=%d", error);
+        LOG_WARN("the device takes no work",
+                 "errno=%d do=\"nothing: the connection is made anew; if it comes again, see the "
+                 "kernel's log (dmesg) and the card\"",
+                 error);
         verbs_endpoint_fail(endpoint, NIGH_PEER_LOST);
     }
     return false;
@@ -297,7 +300,10 @@ void verbs_send_receives(struct fabric_endpoint *endpoint)
         }
         if (bad >= requests && bad < requests + count)
             endpoint->receive_posted += (uint32_t)(bad - requests);
-        LOG_WARN("the device takes no receives", "errno=%d", error);
+        LOG_WARN("the device takes no receives",
+                 "errno=%d do=\"nothing: the connection is made anew; if it comes again, see the "
+                 "kernel's log (dmesg) and the card\"",
+                 error);
         verbs_endpoint_fail(endpoint, NIGH_PEER_LOST);
         return;
     }

@@ -92,7 +92,10 @@ static void hand_over(struct fabric_stock *stock)
             stock->receives[pop(stock, &stock->waiting)].state = VERBS_SHARED_HELD;
         stock->held += taken;
         if (error != 0) {
-            LOG_WARN("the device takes no receives", "errno=%d", error);
+            LOG_WARN("the device takes no receives",
+                     "errno=%d do=\"see the kernel's log (dmesg) and the card; if it stays, start "
+                     "the node again\"",
+                     error);
             return;
         }
     }
@@ -120,7 +123,10 @@ void verbs_stock_leave(struct fabric_stock *stock)
     if (error == EIO && verbs_loss_is_taken(stock->verbs))
         error = 0;
     if (error != 0)
-        LOG_ERROR("a shared receive queue is not destroyed", "errno=%d", error);
+        LOG_ERROR("a shared receive queue is not destroyed",
+                  "errno=%d do=\"see the kernel's log (dmesg) and the driver: the node ends here, "
+                  "as the device could write to memory on\"",
+                  error);
     NIGH_ASSERT(error == 0); /* else the memory of others could not be given back */
     stock->srq = NULL;
     stock->cqs = 0;
