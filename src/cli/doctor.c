@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * nigh doctor: what of this machine, its node and the node's members keeps nigh from working, or
- * from working well; each finding with its remedy. doctor.h says who looks at what. Reads, changes
- * nothing. Exit code 1 when something keeps a node from working here, 4 when nothing does and none
- * answers.
+ * from working well; each finding with its remedy. doctor.h says who looks at what. Reads, dials
+ * members that are not up, changes nothing. Exit code 1 when something keeps a node from working
+ * here, 4 when nothing does and none answers.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,15 +11,19 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/json.h"
+#include "base/limits.h"
 #include "cli/cli.h"
 #include "cli/doctor.h"
 #include "cli/rdma.h"
 
-#define CONFIG "/etc/nigh/nighd.conf"
+#define CONFIG     "/etc/nigh/nighd.conf"
+#define LINKS_SEEN (LIMIT_NODES * LIMIT_LANES)
 
 struct report {
     struct cli *cli;
@@ -167,15 +171,37 @@ static void look_at_cluster(struct report *report)
         (unsigned long long)stats.handshakes_refused, absent[0] != '\0' ? "; " : "", absent);
 }
 
-/* Who sees it otherwise. */
+/* Links to other nodes: more of them than there is room for are left out. */
+static void look_at_links(struct report *report, const nigh_node_stats *stats)
+{
+    static nigh_link_info links[LINKS_SEEN];
+    size_t count = 0;
+
+    if (nigh_links(report->cli->client, links, LINKS_SEEN, &count) == NIGH_OK) {
+        doctor_look_at_links(&report->doctor, links, min_size(count, LINKS_SEEN), stats);
+    }
+}
+
+/* Who sees it otherwise, or is otherwise. */
 static void look_at_members(struct report *report)
 {
     nigh_node_stats stats = {.struct_size = sizeof stats};
     size_t count;
     const nigh_node_info *nodes = cli_nodes_seen(&count);
 
-    if (report->cli->client != NULL && nigh_stats(report->cli->client, &stats) == NIGH_OK) {
-        doctor_look_at_members(&report->doctor, nodes, count, &stats);
+    if (report->cli->client == NULL || nigh_stats(report->cli->client, &stats) != NIGH_OK) {
+        return;
+    }
+    doctor_look_at_members(&report->doctor, nodes, count, &stats);
+    if (cli_is_alone(report->cli)) {
+        return;
+    }
+    doctor_look_at_reach(&report->doctor, nodes, count);
+    look_at_links(report, &stats);
+    for (size_t i = 0; i < count; i++) {
+        if (nodes[i].is_self != 0) {
+            doctor_look_at_life(&report->doctor, nodes[i].incarnation, (uint64_t)time(NULL));
+        }
     }
 }
 
@@ -235,6 +261,9 @@ static void look_at_fabric(struct report *report, const struct admission_facts *
     rdma_look("", geteuid() == 0 ? UINT64_MAX : facts->locked_limit_bytes, &found);
     doctor_find(&report->doctor, found.is_missing && found.has_device ? DOCTOR_NOTE : DOCTOR_GOOD,
                 "fabric", found.remedy, "%s%s", now, found.text);
+    if (!uses_rdma && (report->cli->client == NULL || !cli_is_alone(report->cli))) {
+        doctor_look_at_tcp(&report->doctor);
+    }
     if (rdma_look_where("", stats.memory_far_bytes, &found)) {
         doctor_find(&report->doctor, found.is_missing ? DOCTOR_NOTE : DOCTOR_GOOD, "numa",
                     found.remedy, "%s", found.text);
@@ -276,28 +305,60 @@ bool cli_find_process(const struct cli *cli, pid_t *pid, uid_t *uid)
     return found;
 }
 
+static void say_unknown_options(struct report *report, pid_t pid)
+{
+    static const char remedy[] = "nigh doctor --config FILE, with a file that says the same as the "
+                                 "node's options; in a container: nigh doctor there";
+
+    if (pid == 0) {
+        doctor_find(&report->doctor, DOCTOR_NOTE, "options", remedy,
+                    "whose process the node is cannot be seen from here: what it was told is not "
+                    "looked at");
+    } else {
+        doctor_find(&report->doctor, DOCTOR_NOTE, "options", remedy,
+                    "the node is part of a program (process %d): what it was told is not looked at",
+                    pid);
+    }
+}
+
 /* What a node is told: the file that --config names; else what the one that lives was started with,
- * also where it lets nobody in; else the file of nighd.service. */
+ * also where it lets nobody in; else the file of nighd.service. False: that is not known. */
+static bool read_setup(struct report *report, pid_t pid, bool lives, struct setup *setup)
+{
+    if (report->config != NULL) {
+        (void)setup_read_file("", report->config, setup);
+        setup->is_live = lives;
+        return true;
+    }
+    if (!lives) {
+        return setup_read_file("", CONFIG, setup);
+    }
+    if (pid == 0 || !setup_read_process("", pid, setup)) {
+        say_unknown_options(report, pid);
+        return false;
+    }
+    return true;
+}
+
 static void look_at_setup(struct report *report)
 {
     static struct setup setup;
+    nigh_node_stats stats = {.struct_size = sizeof stats};
     pid_t pid;
     uid_t uid = 0;
     bool lives = cli_find_process(report->cli, &pid, &uid);
+    bool is_known = read_setup(report, pid, lives, &setup);
 
-    if (report->config != NULL) {
-        (void)setup_read_file("", report->config, &setup);
-        setup.is_live = lives;
-    } else if (lives) {
-        if (pid == 0 || !setup_read_process("", pid, &setup)) {
-            return;
-        }
-    } else if (!setup_read_file("", CONFIG, &setup)) {
-        return;
+    if (is_known) {
+        setup.knows_uid = pid > 0;
+        setup.uid = uid;
+        doctor_look_at_setup(&report->doctor, &setup);
+        doctor_look_at_fit(&report->doctor, &setup);
     }
-    setup.knows_uid = pid > 0;
-    setup.uid = uid;
-    doctor_look_at_setup(&report->doctor, &setup);
+    if (report->cli->client != NULL && nigh_stats(report->cli->client, &stats) == NIGH_OK) {
+        doctor_look_at_sessions(&report->doctor, is_known && report->config == NULL ? &setup : NULL,
+                                &stats);
+    }
 }
 
 static void look_at_all(struct report *report, const struct admission_facts *facts)
@@ -309,6 +370,7 @@ static void look_at_all(struct report *report, const struct admission_facts *fac
     look_at_fabric(report, facts);
     doctor_look_at_machine(&report->doctor, facts);
     doctor_look_at_kernel(&report->doctor, doctor_missing_calls());
+    doctor_look_at_install(&report->doctor);
 }
 
 int cli_doctor(struct cli *cli, int argc, char **argv)

@@ -51,6 +51,11 @@ uint32_t doctor_missing_calls(void);
 void doctor_look_at_machine(const struct doctor *doctor, const struct admission_facts *facts);
 void doctor_look_at_kernel(const struct doctor *doctor, uint32_t missing_calls);
 
+/* ---- the installation: doctor_install.c ---- */
+
+/* Whether programs find the library that this one has, and Python its package. */
+void doctor_look_at_install(const struct doctor *doctor);
+
 /* ---- what a node counts: doctor_node.c ---- */
 
 void doctor_look_at_counts(const struct doctor *doctor, const nigh_node_stats *stats);
@@ -59,8 +64,23 @@ void doctor_look_at_counts(const struct doctor *doctor, const nigh_node_stats *s
 void doctor_look_at_members(const struct doctor *doctor, const nigh_node_info *nodes, size_t count,
                             const nigh_node_stats *stats);
 
+/* Whether others have more lanes, as the links to them tell. */
+void doctor_look_at_links(const struct doctor *doctor, const nigh_link_info *links, size_t count,
+                          const nigh_node_stats *stats);
+
+/* Whether the clock went back behind the start that this number is of; now_s: since 1970. */
+void doctor_look_at_life(const struct doctor *doctor, uint32_t incarnation, uint64_t now_s);
+
 /* What is to be done where a handshake was refused for this reason. */
 const char *doctor_refusal_remedy(nigh_status refused);
+
+/* ---- the network: doctor_network.c ---- */
+
+/* Settings of the system that TCP between nodes goes by. */
+void doctor_look_at_tcp(const struct doctor *doctor);
+
+/* Dials the first few that are not up: half a second for each of their addresses. */
+void doctor_look_at_reach(const struct doctor *doctor, const nigh_node_info *nodes, size_t count);
 
 /* ---- what a node is told: doctor_told.c ---- */
 
@@ -68,6 +88,13 @@ const char *doctor_refusal_remedy(nigh_status refused);
 #define SETUP_LIST_BYTES  4096
 #define SETUP_VALUE_BYTES 256 /* a longer one is cut */
 #define SETUP_TEXTS       96
+
+/* Whether somebody keeps the node's memory while no node lives (systemd, nighd --hold). */
+enum setup_keeper {
+    SETUP_KEEPER_UNKNOWN,
+    SETUP_KEEPER_NONE,
+    SETUP_KEEPER_THERE
+};
 
 /* Options of nighd; "": not given. */
 struct setup {
@@ -87,7 +114,9 @@ struct setup {
     bool is_live;      /* it runs: its ports are its own */
     bool is_elsewhere; /* ... and sees other files (a container, a service): those of `process` */
     bool has_own_net;  /* ... and other ports */
-    pid_t process;     /* 0: not known */
+    bool has_own_time; /* ... and another clock since the boot */
+    enum setup_keeper keeper;
+    pid_t process; /* 0: not known */
 };
 
 /* Why a path names no file with text that this user may read; NULL: it does. */
@@ -99,6 +128,9 @@ bool setup_read_file(const char *root, const char *path, struct setup *setup);
 /* From the command line of a process, and from the file that it names. False: it is none of nighd.
  */
 bool setup_read_process(const char *root, pid_t pid, struct setup *setup);
+
+/* What is said of an option; NULL: nothing. What stands last counts. */
+const char *setup_value(const struct setup *setup, const char *name);
 
 /* Opens what a path of the node's names. Of a node that sees other files it is one of those,
  * wherever links on the way lead: they are followed from the node's root. -1: errno. */
@@ -113,5 +145,23 @@ bool setup_is_hidden(int error);
 /* ---- whether it could do it: doctor_setup.c ---- */
 
 void doctor_look_at_setup(const struct doctor *doctor, const struct setup *setup);
+
+/* ---- whether there is enough for it, and what of it outlives the node: doctor_fit.c ---- */
+
+/* What a disk has left. */
+struct doctor_disk {
+    uint64_t free_bytes;
+    bool takes_no_file; /* it has no inode left */
+};
+
+void doctor_look_at_disk(const struct doctor *doctor, const char *subject, const char *path,
+                         const struct doctor_disk *disk, uint64_t wanted_bytes, const char *lost);
+
+/* The disks of its directories, its keeper, its lives, its clock. */
+void doctor_look_at_fit(const struct doctor *doctor, const struct setup *setup);
+
+/* Whether there is room for more sessions; setup NULL: what it was told is not known. */
+void doctor_look_at_sessions(const struct doctor *doctor, const struct setup *setup,
+                             const nigh_node_stats *stats);
 
 #endif

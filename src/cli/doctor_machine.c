@@ -23,7 +23,8 @@
 enum {
     LINE_BYTES = 512,
     KERNEL_LEAST_MAJOR = 4,
-    KERNEL_LEAST_MINOR = 14
+    KERNEL_LEAST_MINOR = 14,
+    KERNEL_TICKS_MINOR = 18 /* of 5: from then on another processor keeps time where one is late */
 };
 
 void doctor_find(const struct doctor *doctor, enum doctor_severity severity, const char *subject,
@@ -396,6 +397,37 @@ static const struct {
     {DOCTOR_EPOLL_PWAIT2, "epoll_pwait2 (5.11)", "lanes sleep by whole milliseconds"},
 };
 
+/* Whether the processors say that a hypervisor runs them. */
+static bool is_virtual(const struct doctor *doctor)
+{
+    char path[PATH_BYTES], word[64];
+    bool found = false;
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "%s/proc/cpuinfo", doctor->root);
+    file = fopen(path, "re");
+    while (file != NULL && !found && fscanf(file, "%63s", word) == 1) {
+        found = strcmp(word, "hypervisor") == 0;
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    return found;
+}
+
+/* The kernel's own clock, by which reads of spaces go that ask nobody. */
+static void look_at_ticks(const struct doctor *doctor, unsigned major, unsigned minor)
+{
+    if ((major < 5 || (major == 5 && minor < KERNEL_TICKS_MINOR)) && is_virtual(doctor)) {
+        doctor_find(doctor, DOCTOR_NOTE, "ticks",
+                    "a kernel of 5.18 or later, or a processor that the host leaves to the "
+                    "machine that keeps time",
+                    "Linux %u.%u on a virtual machine: where the host holds back the processor "
+                    "that keeps time, what is read of spaces may be older than it should",
+                    major, minor);
+    }
+}
+
 void doctor_look_at_kernel(const struct doctor *doctor, uint32_t missing_calls)
 {
     char line[LINE_BYTES] = "";
@@ -410,6 +442,9 @@ void doctor_look_at_kernel(const struct doctor *doctor, uint32_t missing_calls)
                     "Linux %.64s lacks what nodes need", line);
     } else {
         doctor_find(doctor, DOCTOR_GOOD, "kernel", "", "Linux %.64s", is_known ? line : "unknown");
+    }
+    if (is_known) {
+        look_at_ticks(doctor, major, minor);
     }
     for (size_t i = 0; i < ARRAY_LENGTH(calls); i++) {
         if ((missing_calls & calls[i].call) != 0) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See doctor.h: what a node has counted that tells of trouble, and how its members stand. */
+/* See doctor.h: what a node has counted that tells of trouble, how full it is, and how its members
+ * stand. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,6 +11,20 @@
 
 /* With less than this share of it left for puts, the room on disk is called full. */
 #define SPILL_FULL_SHARE 8
+
+/* What is called nearly full, as share/prometheus/nigh.rules.yml has it: entries of the indexes,
+ * pinned memory, in tenths; memory of its own for regions, for spaces: with less than this share
+ * left. */
+#define INDEX_FULL_TENTHS  9
+#define PINNED_FULL_TENTHS 8
+#define MEMORY_FULL_SHARE  16
+
+#define CALLS_BAD_SHARE 100 /* one call of so many that ended badly is worth a look */
+
+/* A life's number is the clock's eighth of a second since 2023-11-14, or above the last one. */
+#define LIFE_EPOCH_S  UINT64_C(1700000000)
+#define LIFE_A_SECOND 8
+#define LIFE_SLACK_S  60 /* starts in a row, each of which has one more */
 
 #define DATAGRAMS_US UINT64_C(60000000) /* after so long some of a member should have come */
 
@@ -58,6 +73,74 @@ static void look_at_room(const struct doctor *doctor, const nigh_node_stats *sta
                     "used, objects on disk included",
                     (unsigned long long)stats->index_full, (unsigned long long)stats->index_used,
                     (unsigned long long)stats->index_entries);
+    } else if (stats->index_used > stats->index_entries / 10 * INDEX_FULL_TENTHS) {
+        doctor_find(doctor, DOCTOR_NOTE, "index",
+                    "nighd --max-objects, at the next full stop; nigh rm what is not needed",
+                    "%llu of %llu entries of the indexes are used, objects on disk included: puts "
+                    "are refused where one is full",
+                    (unsigned long long)stats->index_used,
+                    (unsigned long long)stats->index_entries);
+    }
+}
+
+/* Whether little is left of what is beside the memory for objects; 0: there is none. */
+static bool is_used_up(uint64_t used_bytes, uint64_t limit_bytes)
+{
+    return limit_bytes > 0 && (used_bytes >= limit_bytes ||
+                               limit_bytes - used_bytes < limit_bytes / MEMORY_FULL_SHARE);
+}
+
+static void look_at_memories(const struct doctor *doctor, const nigh_node_stats *stats)
+{
+    char used[BYTES_SIZE_TEXT], of[BYTES_SIZE_TEXT];
+
+    if (stats->pinned_bytes > stats->memory_bytes / 10 * PINNED_FULL_TENTHS) {
+        bytes_format_size(stats->pinned_bytes, used);
+        bytes_format_size(stats->memory_bytes, of);
+        doctor_find(doctor, DOCTOR_NOTE, "pinned",
+                    "nigh ls shows what is pinned, nigh unpin lets go; fewer replicas, or a larger "
+                    "nighd --memory",
+                    "%s of %s are pinned, or kept as replicas, and make no room for puts", used,
+                    of);
+    }
+    if (is_used_up(stats->region_memory_bytes, stats->region_memory_limit_bytes)) {
+        bytes_format_size(stats->region_memory_bytes, used);
+        bytes_format_size(stats->region_memory_limit_bytes, of);
+        doctor_find(doctor, DOCTOR_NOTE, "regions",
+                    "nigh region ls and nigh region rm, or a larger nighd --region-memory",
+                    "%s of %s for regions are used: others that should lie here are refused", used,
+                    of);
+    }
+    if (is_used_up(stats->space_memory_bytes, stats->space_memory_limit_bytes)) {
+        bytes_format_size(stats->space_memory_bytes, used);
+        bytes_format_size(stats->space_memory_limit_bytes, of);
+        doctor_find(doctor, DOCTOR_NOTE, "spaces",
+                    "none where no more are to be made; else nigh space rm, or a larger nighd "
+                    "--space-memory at all nodes that serve spaces",
+                    "%s of %s for spaces are used: another one is refused", used, of);
+    }
+}
+
+/* Some calls end badly always; many of them do where services are too slow, or too few. */
+static void look_at_calls(const struct doctor *doctor, const nigh_node_stats *stats)
+{
+    unsigned long long begun = stats->calls_begun;
+
+    if (stats->calls_busy > begun / CALLS_BAD_SHARE) {
+        doctor_find(doctor, DOCTOR_NOTE, "calls",
+                    "more servers of the name, or fewer calls at once (nigh top shows those under "
+                    "way; nigh_service_seconds of nighd --http how long services take)",
+                    "calls refused since the node's start, as too many were under way: %llu; %llu "
+                    "were begun here",
+                    (unsigned long long)stats->calls_busy, begun);
+    }
+    if (stats->calls_timed_out > begun / CALLS_BAD_SHARE) {
+        doctor_find(doctor, DOCTOR_NOTE, "slow calls",
+                    "nigh_service_seconds and nigh_call_seconds of nighd --http: if both are as "
+                    "long it is the service, else the way to it; or give calls more time",
+                    "calls that their deadline ended since the node's start: %llu; %llu were begun "
+                    "here",
+                    (unsigned long long)stats->calls_timed_out, begun);
     }
 }
 
@@ -69,6 +152,14 @@ static const struct {
     {offsetof(nigh_node_stats, spill_failures), "spill files",
      "see to the disk of nighd --spill: full, failing, or ulimit -f; the node's log has the error",
      "writes and reads of spill files that failed"},
+    {offsetof(nigh_node_stats, pulls_failed), "pulls",
+     "the node's log says from whom they were asked: nigh nodes, and nigh doctor there",
+     "pulls of objects that no holder could give, and that were given up"},
+    {offsetof(nigh_node_stats, loans_overdue), "loans",
+     "nigh nodes, and nigh doctor at who borrowed: it stands still, or is not reached",
+     "objects lent to a node that was not heard of any more"},
+    {offsetof(nigh_node_stats, device_stock_lows), "receives", "a larger nighd --shared-receives",
+     "times that receives that a lane's RDMA peers share ran low"},
     {offsetof(nigh_node_stats, checksum_failures), "checksums",
      "have the memory and the network card of both machines tested; the node's log names the "
      "other",
@@ -101,6 +192,8 @@ void doctor_look_at_counts(const struct doctor *doctor, const nigh_node_stats *s
 {
     look_at_room(doctor, stats);
     look_at_refusals(doctor, stats);
+    look_at_memories(doctor, stats);
+    look_at_calls(doctor, stats);
     for (size_t i = 0; i < ARRAY_LENGTH(troubles); i++) {
         uint64_t count;
 
@@ -118,6 +211,13 @@ void doctor_look_at_counts(const struct doctor *doctor, const nigh_node_stats *s
                     "%llu of %llu replicas that were asked for are on no node",
                     (unsigned long long)stats->replicas_missing,
                     (unsigned long long)stats->replicas_wanted);
+    }
+    if (stats->space_blocks_lost > 0) {
+        doctor_find(doctor, DOCTOR_NOTE, "blocks",
+                    "write them anew: reads of them fail until then; a durable space (nighd "
+                    "--log-dir) would have had them in its log",
+                    "%llu blocks of spaces, of homes here, are lost",
+                    (unsigned long long)stats->space_blocks_lost);
     }
     if (stats->view_seats > 0 && stats->view_seats_free == 0) {
         doctor_find(doctor, DOCTOR_NOTE, "ranks",
@@ -180,6 +280,57 @@ static void find_some(const struct doctor *doctor, const struct some *some, cons
     }
 }
 
+/* Who has more lanes than this node: a peer has as many links as the one of the two that has more
+ * lanes. One that has fewer finds out itself. */
+void doctor_look_at_links(const struct doctor *doctor, const nigh_link_info *links, size_t count,
+                          const nigh_node_stats *stats)
+{
+    const nigh_link_info *most = NULL;
+
+    for (size_t i = 0; i < count; i++) {
+        most = most == NULL || links[i].rail > most->rail ? &links[i] : most;
+    }
+    if (most != NULL && stats->lanes > 0 && most->rail >= stats->lanes) {
+        doctor_find(doctor, DOCTOR_NOTE, "lanes",
+                    "the same nighd --lanes at all nodes: links are as many as the node with most "
+                    "lanes has, and each of them costs memory",
+                    "this node has %llu lanes, node %u has more", (unsigned long long)stats->lanes,
+                    most->rank);
+    }
+}
+
+/* The number of the node's life tells when it began, or a life before, by the clock of then. */
+void doctor_look_at_life(const struct doctor *doctor, uint32_t incarnation, uint64_t now_s)
+{
+    uint64_t began_s = LIFE_EPOCH_S + incarnation / LIFE_A_SECOND;
+
+    if (began_s > now_s + LIFE_SLACK_S) {
+        doctor_find(doctor, DOCTOR_NOTE, "clock",
+                    "set the clock before nighd starts (systemd-timesyncd, chrony); with nighd "
+                    "--state, --spill or a keeper (--hold, systemd) the next start is let in at "
+                    "once all the same",
+                    "the clock is %llu s behind the start of this node, or of one before it: it "
+                    "went back, and a start that remembers no number is let in after --dead-ms",
+                    (unsigned long long)(began_s - now_s));
+    }
+}
+
+/* Without views, and without a server in their place, most of what nodes do together is missing. */
+static void look_at_agreement(const struct doctor *doctor, size_t count,
+                              const nigh_node_stats *stats)
+{
+    if (count > 1 && stats->view_epoch == 0 && stats->directory_servers == 0) {
+        doctor_find(doctor, DOCTOR_NOTE, "agreement",
+                    "nighd --state DIR at all nodes, after all were stopped; where they have it, "
+                    "start those that vote, the first ones of the list",
+                    "the nodes agree on nothing: there are no regions and no spaces, and what a "
+                    "dead node knew of where objects are is not found");
+    } else if (count > 1 && stats->view_epoch > 0 && stats->space_memory_limit_bytes == 0) {
+        doctor_find(doctor, DOCTOR_GOOD, "spaces", "",
+                    "the node serves none (nighd --space-memory, where others do)");
+    }
+}
+
 void doctor_look_at_members(const struct doctor *doctor, const nigh_node_info *nodes, size_t count,
                             const nigh_node_stats *stats)
 {
@@ -198,6 +349,7 @@ void doctor_look_at_members(const struct doctor *doctor, const nigh_node_info *n
         add(&leaving, is_up && nodes[i].leaving != 0, &nodes[i]);
         add(&nameless, nodes[i].name_refused != NIGH_OK, &nodes[i]);
     }
+    look_at_agreement(doctor, count, stats);
     find_some(doctor, &outside, "view",
               "if that stays for more than some seconds: nigh doctor there, and let it reach the "
               "nodes that vote (nigh nodes shows them)",

@@ -10,6 +10,7 @@
 #include <linux/openat2.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -71,6 +72,16 @@ static void take(struct setup *setup, const char *name, size_t name_bytes, const
                            begins ? folder : "", begins ? "/" : "", value);
         }
     }
+}
+
+const char *setup_value(const struct setup *setup, const char *name)
+{
+    for (size_t i = setup->text_count; i-- > 0;) {
+        if (strcmp(setup->texts[i].name, name) == 0) {
+            return setup->texts[i].value;
+        }
+    }
+    return NULL;
 }
 
 /* What stands between blanks, in place. */
@@ -292,6 +303,29 @@ static const char *value_of(const char *word, const char *end, size_t *name_byte
     return next < end && strncmp(next, "--", 2) != 0 ? next : NULL;
 }
 
+/* By what the process was started with: who keeps descriptors says where it listens. Who may not
+ * look, which is all but root and the node's user, does not know. */
+static enum setup_keeper read_keeper(const char *root, pid_t pid)
+{
+    static const char name[] = "NOTIFY_SOCKET=";
+    enum setup_keeper keeper = SETUP_KEEPER_UNKNOWN;
+    char path[PATH_BYTES], *word = NULL;
+    size_t room = 0;
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "%s/proc/%d/environ", root, pid);
+    file = fopen(path, "re");
+    if (file == NULL) {
+        return keeper;
+    }
+    while (keeper != SETUP_KEEPER_THERE && getdelim(&word, &room, '\0', file) > 0) {
+        keeper = strncmp(word, name, sizeof name - 1) == 0 ? SETUP_KEEPER_THERE : SETUP_KEEPER_NONE;
+    }
+    free(word);
+    fclose(file);
+    return keeper;
+}
+
 bool setup_read_process(const char *root, pid_t pid, struct setup *setup)
 {
     static char words[WORDS_BYTES];
@@ -302,7 +336,9 @@ bool setup_read_process(const char *root, pid_t pid, struct setup *setup)
     *setup = (struct setup){.is_live = true,
                             .process = pid,
                             .is_elsewhere = has_another(root, pid, "mnt"),
-                            .has_own_net = has_another(root, pid, "net")};
+                            .has_own_net = has_another(root, pid, "net"),
+                            .has_own_time = has_another(root, pid, "time"),
+                            .keeper = read_keeper(root, pid)};
     (void)snprintf(setup->source, sizeof setup->source, "process %d", pid);
     (void)snprintf(folder, sizeof folder, "/proc/%d/cwd", pid);
     if (strcmp(name == NULL ? words : name + 1, "nighd") != 0) {
@@ -320,6 +356,8 @@ bool setup_read_process(const char *root, pid_t pid, struct setup *setup)
         value = value_of(word, end, &name_bytes);
         if (value != NULL) {
             take(setup, word + 2, name_bytes, value, folder); /* flags win */
+        } else if (strcmp(word, "--hold") == 0) {
+            setup->keeper = SETUP_KEEPER_THERE; /* its child has the same words */
         }
     }
     return true;

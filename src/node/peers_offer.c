@@ -106,7 +106,7 @@ static uint32_t claimed_rank(const struct peers *peers, const struct connection 
 }
 
 /* About a handshake that ended so: for whoever runs the nodes. */
-static const char *what_to_do(nigh_status status)
+static const char *mend_of_handshake(nigh_status status)
 {
     switch (status) {
     case NIGH_DENIED:
@@ -142,11 +142,11 @@ void peers_count_refusal(struct peers *peers, const struct connection *connectio
     if (first) { /* a member is missing until somebody changes something */
         LOG_ERROR("a handshake with another node failed", "status=%s why=\"%s\" rank=%u do=\"%s\"",
                   nigh_status_name(auth->status), LOG_QUOTE(auth->why), rank,
-                  what_to_do(auth->status));
+                  mend_of_handshake(auth->status));
     } else if (connection->rank == PEERS_NOBODY) { /* whom we dial is dialled again and again */
         LOG_WARN("a handshake with another node failed", "status=%s why=\"%s\" rank=%d do=\"%s\"",
                  nigh_status_name(auth->status), LOG_QUOTE(auth->why), (int)rank,
-                 what_to_do(auth->status));
+                 mend_of_handshake(auth->status));
     }
 }
 

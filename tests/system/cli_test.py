@@ -599,6 +599,10 @@ def test_doctor(node, folder):
         assert findings[subject]["finding"], subject
         assert findings[subject]["severity"] == "ok" or findings[subject]["remedy"], "each finding has its remedy"
     assert findings["node"]["severity"] == "ok"
+    assert "nobody keeps" in findings["keeper"]["finding"] and "--hold" in findings["keeper"]["remedy"], findings
+    assert findings["loader"]["finding"] and "options" not in findings and "time" not in findings, findings
+    for subject in ("agreement", "lives", "clock", "lanes", "reach"):
+        assert subject not in findings, "it is alone"
     code, printed, said = run("doctor", env={"NIGH_SOCKET": folder + "/none"})
     bad = any(line.startswith(b"bad") for line in printed.splitlines())
     assert b"start one" in printed and b"-> " in printed and code == (FAILED if bad else UNREACHABLE), said
@@ -607,6 +611,26 @@ def test_doctor(node, folder):
     assert code == FAILED and f"{config}:4: ".encode() in printed and b"nighd --check" in printed, printed
     assert b"silence" not in printed, "which may be a secret"
     fails(FAILED, ["no file"], "doctor", "--config", folder)
+
+
+def test_doctor_of_a_node_that_is_kept():
+    with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+        node = Node("--hold", "--state", os.path.join(folder, "state"), "--max-sessions", "16")
+        clients = [subprocess.Popen([os.environ["NIGH"], "get", "--timeout", "50s", "never", "--socket", node.path],
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(14)]
+        found = lambda: {item["subject"]: item for item in json.loads(run("doctor", "--json", node=node)[1])}  # noqa: E731
+        try:
+            wait_for(lambda: "sessions" in found())
+            findings = found()
+            assert findings["sessions"]["severity"] == "note" and "of 16 sessions" in findings["sessions"]["finding"], findings
+            assert findings["keeper"]["severity"] == "ok" and "is kept" in findings["keeper"]["finding"], findings
+            assert "the disk of" in findings["state disk"]["finding"], findings
+        finally:
+            for client in clients:
+                client.kill()
+                client.wait(timeout=60)
+        wait_for(lambda: "sessions" not in found())
+        assert node.stop()[0] == 0
 
 
 def test_doctor_of_a_node_that_takes_nobody():

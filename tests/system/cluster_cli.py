@@ -152,6 +152,10 @@ def test_nodes_see_each_other():
         findings = {item["subject"]: item for item in json.loads(a.run("doctor", "--json")[1])}
         assert findings["cluster"]["severity"] == "ok" and "2 of 2" in findings["cluster"]["finding"]
         assert findings["fabric"]["finding"].startswith("the node uses tcp; "), findings["fabric"]
+        for subject, remedy in (("agreement", "--state DIR at all nodes"), ("lives", "--state DIR")):
+            assert findings[subject]["severity"] == "note" and remedy in findings[subject]["remedy"], findings
+        for subject in ("clock", "lanes", "reach", "options"):
+            assert subject not in findings, findings
         assert a.parsed("top", "--once")["rdma_lanes"] == 0 < a.parsed("top", "--once")["registrations"]
         shown = a.good("top", "--once").decode()
         for words in ("1 links up", "members   ", "others answer datagrams"):
@@ -731,6 +735,8 @@ def test_a_goodbye_is_a_death_at_once():
         finding = {item["subject"]: item for item in json.loads(printed)}["cluster"]
         assert code == FAILED and finding["severity"] == "bad" and "nigh nodes" in finding["remedy"], finding
         assert "1 of 2" in finding["finding"] and f"node 0 ({a.flags[3].split(',')[0]}) is dead" in finding["finding"]
+        reach = {item["subject"]: item for item in json.loads(printed)}["reach"]
+        assert "nobody listens at the port of node 0" in reach["finding"] and "start nighd" in reach["remedy"], reach
         a.start()
         wait_for(lambda: b.states() == ["up", "up"] and a.states() == ["up", "up"])
         assert a.good("get", "x", "--timeout", "20s") == b"x", "the copy serves"

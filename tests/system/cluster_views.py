@@ -200,6 +200,8 @@ def test_a_voter_that_cannot_keep_its_votes_says_so():
     wait_for(lambda: cluster.agrees(), 20)
     found = lambda: {item["subject"]: item for item in json.loads(cluster.nigh(2, "doctor", "--json").stdout)}  # noqa: E731
     assert "state" not in found() and cluster.stats(2)["view_unkept"] == 0
+    assert not {"agreement", "lives", "clock", "lanes", "reach"} & set(found()), found()
+    assert found()["state disk"]["finding"], found()
     in_the_way = os.path.join(cluster.state(2), "views.new")  # where it writes first: as a disk that is full
     os.mkdir(in_the_way)
     cluster.kill(1)  # the two others have to write

@@ -7,59 +7,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
-#include "support/machine.h"
-
-#define KEPT 64
-
-static struct {
-    enum doctor_severity severity;
-    char subject[32], finding[1024], remedy[512];
-} kept[KEPT];
-static size_t kept_count;
-
-static void keep(void *context, enum doctor_severity severity, const char *subject,
-                 const char *finding, const char *remedy)
-{
-    (void)context;
-    assert_true(kept_count < KEPT);
-    /* What is not good has its remedy, in all cases. */
-    assert_true(severity == DOCTOR_GOOD || remedy[0] != '\0');
-    kept[kept_count].severity = severity;
-    (void)snprintf(kept[kept_count].subject, sizeof(kept[0].subject), "%s", subject);
-    (void)snprintf(kept[kept_count].finding, sizeof(kept[0].finding), "%s", finding);
-    (void)snprintf(kept[kept_count++].remedy, sizeof(kept[0].remedy), "%s", remedy);
-}
-
-static struct doctor begun(void)
-{
-    kept_count = 0;
-    return (struct doctor){.root = root, .take = keep};
-}
-
-/* Whether it was said, of this subject, in these words; remedy NULL: whatever. */
-static void expect(enum doctor_severity severity, const char *subject, const char *finding,
-                   const char *remedy)
-{
-    for (size_t i = 0; i < kept_count; i++) {
-        if (strcmp(kept[i].subject, subject) == 0 && kept[i].severity == severity &&
-            strstr(kept[i].finding, finding) != NULL &&
-            (remedy == NULL || strstr(kept[i].remedy, remedy) != NULL)) {
-            return;
-        }
-    }
-    for (size_t i = 0; i < kept_count; i++) {
-        print_message("said: %d %s: %s -> %s\n", kept[i].severity, kept[i].subject, kept[i].finding,
-                      kept[i].remedy);
-    }
-    fail_msg("not said: %d %s: %s -> %s", severity, subject, finding, remedy);
-}
-
-static void expect_none(const char *subject)
-{
-    for (size_t i = 0; i < kept_count; i++) {
-        assert_string_not_equal(kept[i].subject, subject);
-    }
-}
+#include "support/doctor.h"
 
 /* ---- the machine ---------------------------------------------------------- */
 
@@ -213,6 +161,23 @@ static void a_kernel_that_lacks_something_is_said(void **state)
     look_at_kernel("5.4.0\n", DOCTOR_CLOSE_RANGE | DOCTOR_EPOLL_PWAIT2);
     expect(DOCTOR_NOTE, "system calls", "close_range (5.9) may not be called", "seccomp");
     expect(DOCTOR_NOTE, "system calls", "epoll_pwait2 (5.11) may not be called", "seccomp");
+}
+
+static void a_virtual_machine_whose_clock_may_stand_still_is_said(void **state)
+{
+    (void)state;
+    put("/proc/cpuinfo", "processor : 0\nflags : fpu vme sse hypervisor_like lahf_lm\n");
+    look_at_kernel("5.10.0\n", 0);
+    expect_none("ticks");
+    put("/proc/cpuinfo", "processor : 0\nflags : fpu vme sse hypervisor lahf_lm\n");
+    look_at_kernel("5.17.3\n", 0);
+    expect(DOCTOR_NOTE, "ticks", "Linux 5.17 on a virtual machine", "5.18");
+    look_at_kernel("4.19.0\n", 0);
+    expect(DOCTOR_NOTE, "ticks", "Linux 4.19", "5.18");
+    look_at_kernel("5.18.0\n", 0);
+    expect_none("ticks");
+    look_at_kernel("6.1.0\n", 0);
+    expect_none("ticks");
 }
 
 /* ---- what nighd is told --------------------------------------------------- */
@@ -458,18 +423,9 @@ static void ports_are_those_of_their_address(void **state)
     }
 }
 
-/* The words of a process, each ended by a zero. */
 static void put_words(const char *words, size_t bytes)
 {
-    char full[2 * PATH_BYTES];
-    FILE *file;
-
-    put("/proc/77/cmdline", "");
-    (void)snprintf(full, sizeof(full), "%s/proc/77/cmdline", root);
-    file = fopen(full, "we");
-    assert_non_null(file);
-    assert_int_equal(fwrite(words, 1, bytes, file), bytes);
-    assert_int_equal(fclose(file), 0);
+    put_bytes("/proc/77/cmdline", words, bytes);
 }
 
 static void what_a_node_was_started_with_is_read(void **state)
@@ -616,13 +572,79 @@ static void counts_of_troubles_are_said(void **state)
     assert_int_equal(kept_count, 0);
 }
 
+static void counts_of_other_nodes_and_devices_are_said(void **state)
+{
+    static nigh_node_stats stats;
+    struct doctor doctor = begun();
+
+    (void)state;
+    stats = (nigh_node_stats){
+        .pulls_failed = 21, .loans_overdue = 22, .space_blocks_lost = 23, .device_stock_lows = 24};
+    doctor_look_at_counts(&doctor, &stats);
+    expect(DOCTOR_NOTE, "pulls", "start: 21", "nigh nodes");
+    expect(DOCTOR_NOTE, "loans", "start: 22", "nigh doctor at who borrowed");
+    expect(DOCTOR_NOTE, "blocks", "23 blocks of spaces", "write them anew");
+    expect(DOCTOR_NOTE, "receives", "start: 24", "--shared-receives");
+    assert_int_equal(kept_count, 4);
+}
+
+/* Before anything is refused. */
+static void what_is_nearly_used_up_is_said(void **state)
+{
+    static nigh_node_stats stats;
+    struct doctor doctor = begun();
+
+    (void)state;
+    stats = (nigh_node_stats){.memory_bytes = 1000 << 20,
+                              .pinned_bytes = 800 << 20,
+                              .index_entries = 1000,
+                              .index_used = 900,
+                              .region_memory_bytes = 15 << 20,
+                              .region_memory_limit_bytes = 16 << 20,
+                              .space_memory_bytes = 15 << 20,
+                              .space_memory_limit_bytes = 16 << 20};
+    doctor_look_at_counts(&doctor, &stats);
+    assert_int_equal(kept_count, 0);
+    stats.pinned_bytes++;
+    stats.index_used++;
+    stats.region_memory_bytes++;
+    stats.space_memory_bytes = stats.space_memory_limit_bytes;
+    doctor_look_at_counts(&doctor, &stats);
+    expect(DOCTOR_NOTE, "pinned", "800.0 MiB of 1000.0 MiB", "nigh unpin");
+    expect(DOCTOR_NOTE, "index", "901 of 1000 entries", "--max-objects");
+    expect(DOCTOR_NOTE, "regions", "15.0 MiB of 16.0 MiB", "--region-memory");
+    expect(DOCTOR_NOTE, "spaces", "16.0 MiB of 16.0 MiB", "--space-memory");
+    assert_int_equal(kept_count, 4);
+}
+
+/* One of a hundred, and no fewer. */
+static void calls_that_end_badly_are_said(void **state)
+{
+    static nigh_node_stats stats;
+    struct doctor doctor = begun();
+
+    (void)state;
+    stats = (nigh_node_stats){.calls_begun = 1000, .calls_busy = 10, .calls_timed_out = 10};
+    doctor_look_at_counts(&doctor, &stats);
+    assert_int_equal(kept_count, 0);
+    stats.calls_busy = 11;
+    stats.calls_timed_out = 12;
+    doctor_look_at_counts(&doctor, &stats);
+    expect(DOCTOR_NOTE, "calls", "under way: 11; 1000 were begun", "more servers");
+    expect(DOCTOR_NOTE, "slow calls", "start: 12; 1000 were begun", "nigh_service_seconds");
+    assert_int_equal(kept_count, 2);
+}
+
 static void members_that_disagree_are_said(void **state)
 {
     nigh_node_info nodes[3] = {
         {.rank = 0, .state = NIGH_NODE_IS_UP, .view = NIGH_NODE_IN_VIEW, .is_self = 1},
         {.rank = 1, .state = NIGH_NODE_IS_UP, .view = NIGH_NODE_IN_VIEW, .address = "10.0.0.2:1"},
         {.rank = 2, .state = NIGH_NODE_IS_UP, .view = NIGH_NODE_IN_VIEW, .address = "10.0.0.3:1"}};
-    nigh_node_stats stats = {.uptime_us = UINT64_C(3600000000), .nodes_reached = 2};
+    nigh_node_stats stats = {.uptime_us = UINT64_C(3600000000),
+                             .nodes_reached = 2,
+                             .view_epoch = 5,
+                             .space_memory_limit_bytes = 1};
     struct doctor doctor = begun();
 
     (void)state;
@@ -645,6 +667,60 @@ static void members_that_disagree_are_said(void **state)
     nodes[1].state = nodes[2].state = NIGH_NODE_IS_DEAD; /* that is said otherwise */
     doctor_look_at_members(&doctor, nodes, 3, &stats);
     assert_int_equal(kept_count, 0);
+}
+
+static void nodes_that_agree_on_nothing_are_said(void **state)
+{
+    nigh_node_info nodes[2] = {{.rank = 0, .state = NIGH_NODE_IS_UP, .is_self = 1},
+                               {.rank = 1, .state = NIGH_NODE_IS_UP}};
+    nigh_node_stats stats = {.nodes_reached = 1};
+    struct doctor doctor = begun();
+
+    (void)state;
+    doctor_look_at_members(&doctor, nodes, 1, &stats); /* it is alone */
+    assert_int_equal(kept_count, 0);
+    doctor_look_at_members(&doctor, nodes, 2, &stats);
+    expect(DOCTOR_NOTE, "agreement", "no regions and no spaces", "--state DIR at all");
+    assert_int_equal(kept_count, 1);
+    kept_count = 0;
+    stats.directory_servers = 1; /* it stands for what they would agree on */
+    doctor_look_at_members(&doctor, nodes, 2, &stats);
+    assert_int_equal(kept_count, 0);
+    stats = (nigh_node_stats){.nodes_reached = 1, .view_epoch = 1};
+    doctor_look_at_members(&doctor, nodes, 2, &stats);
+    expect(DOCTOR_GOOD, "spaces", "serves none", NULL);
+    assert_int_equal(kept_count, 1);
+}
+
+static void nodes_with_more_lanes_are_said(void **state)
+{
+    nigh_link_info links[3] = {
+        {.rank = 1, .rail = 0}, {.rank = 2, .rail = 1}, {.rank = 1, .rail = 1}};
+    nigh_node_stats stats = {.lanes = 2};
+    struct doctor doctor = begun();
+
+    (void)state;
+    doctor_look_at_links(&doctor, links, 3, &stats);
+    doctor_look_at_links(&doctor, links, 0, &stats);
+    assert_int_equal(kept_count, 0);
+    links[1].rail = 3;
+    doctor_look_at_links(&doctor, links, 3, &stats);
+    expect(DOCTOR_NOTE, "lanes", "has 2 lanes, node 2 has more", "--lanes");
+}
+
+static void a_clock_that_went_back_is_said(void **state)
+{
+    struct doctor doctor = begun();
+
+    (void)state;
+    doctor_look_at_life(&doctor, 8000, 1700001000);
+    doctor_look_at_life(&doctor, 8000 + 60 * 8, 1700001000); /* started again and again */
+    doctor_look_at_life(&doctor, 8000, 1800000000);
+    assert_int_equal(kept_count, 0);
+    doctor_look_at_life(&doctor, 8000, 1700000900);
+    expect(DOCTOR_NOTE, "clock", "100 s behind", "--state");
+    doctor_look_at_life(&doctor, 8000, 5); /* one that nobody has set */
+    expect(DOCTOR_NOTE, "clock", "1700000995 s behind", "chrony");
 }
 
 /* Each reason has what mends that one. */
@@ -672,6 +748,7 @@ int main(void)
         cmocka_unit_test_setup(limits_are_said, begin),
         cmocka_unit_test_setup(shares_of_processors_are_said, begin),
         cmocka_unit_test_setup(a_kernel_that_lacks_something_is_said, begin),
+        cmocka_unit_test_setup(a_virtual_machine_whose_clock_may_stand_still_is_said, begin),
         cmocka_unit_test_setup(directories_that_will_not_do_are_said, begin),
         cmocka_unit_test_setup(lines_that_are_none_are_said, begin),
         cmocka_unit_test_setup(secrets_that_others_may_read_are_said, begin),
@@ -683,7 +760,13 @@ int main(void)
         cmocka_unit_test_setup(a_node_in_a_container_is_looked_at_there, begin),
         cmocka_unit_test_setup(links_in_a_container_lead_to_its_files, begin),
         cmocka_unit_test_setup(counts_of_troubles_are_said, begin),
+        cmocka_unit_test_setup(counts_of_other_nodes_and_devices_are_said, begin),
+        cmocka_unit_test_setup(what_is_nearly_used_up_is_said, begin),
+        cmocka_unit_test_setup(calls_that_end_badly_are_said, begin),
         cmocka_unit_test_setup(members_that_disagree_are_said, begin),
+        cmocka_unit_test_setup(nodes_that_agree_on_nothing_are_said, begin),
+        cmocka_unit_test_setup(nodes_with_more_lanes_are_said, begin),
+        cmocka_unit_test_setup(a_clock_that_went_back_is_said, begin),
         cmocka_unit_test_setup(refusals_have_remedies, begin),
     };
 
