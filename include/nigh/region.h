@@ -351,10 +351,11 @@ NIGH_API nigh_status nigh_region_lock(nigh_region *region, uint64_t number, nigh
 
 /* Lets go, and closes the handle, whatever is returned but NIGH_INVALID (it is none that
  * nigh_region_lock gave, and stays open): nothing of it is under way. NIGH_LOCK_LOST: its term was
- * over before, as others had asked for it, or the region was freed; NIGH_CLOSED: it went with a
- * connection; NIGH_TIMEOUT: the node says nothing for seconds, and lets go when it goes on; if all
- * that time 248 submissions of the client were under way at it, it is told so as soon as something
- * else is done with the client. */
+ * over before, as others had asked for it, its node was taken for dead, or the region was freed;
+ * NIGH_CLOSED: it went with a connection; NIGH_TIMEOUT: the node says nothing for seconds, and lets
+ * go when it goes on, or does not know for a second whether others take it for dead, and lets go;
+ * if all that time 248 submissions of the client were under way at it, it is told so as soon as
+ * something else is done with the client. */
 NIGH_API nigh_status nigh_region_unlock(nigh_region *held);
 
 /*

@@ -120,6 +120,14 @@ static nigh_status open_handle(struct lane_regions *at, const struct region_guar
     return status;
 }
 
+/* Others wait for what is held. */
+static void begin_term(struct lane_regions *at, struct region_guard *guard)
+{
+    if (guard->term_us != 0)
+        NIGH_ASSERT(timers_add(&at->timers, &guard->term.timer,
+                               clock_deadline_us(at->lane->now_us, guard->term_us)) == NIGH_OK);
+}
+
 static void tell_waiting(struct lane_regions *at, struct region_guard *guard, nigh_status status)
 {
     struct region_io *io = guard->io;
@@ -127,8 +135,79 @@ static void tell_waiting(struct lane_regions *at, struct region_guard *guard, ni
     if (status == NIGH_OK)
         status = open_handle(at, guard);
     guard->io = NULL;
+    if (status == NIGH_OK && guard->hold.hold.is_wanted)
+        begin_term(at, guard); /* not before who has it is told */
     lane_region_io_say(at, io, status, 0);
     lane_region_io_finish(at, io, status == NIGH_OK);
+}
+
+/* ---- without a lease ------------------------------------------------------ */
+
+/* Whether nobody can have been told that this node is dead, whose locks others may have then. It
+ * may have stood still since this turn began. */
+static bool has_lease(const struct lane_regions *at)
+{
+    return at->lane->config.views == NULL || clock_now_us(&clock_monotonic) < at->lane->lease_us;
+}
+
+bool lane_region_guard_leave(struct lane_regions *at, struct region_guard *guard, uint32_t cookie)
+{
+    if (!guard->is_asked || guard->is_lost || list_is_linked(&guard->link) || has_lease(at))
+        return false;
+    guard->cookie = cookie;
+    guard->begun = at->lane->sessions[guard->use->slot].begun;
+    guard->is_leaving = true;
+    timers_cancel(&at->timers, &guard->term.timer); /* of what is let go there is none */
+    NIGH_ASSERT(timers_add(&at->timers, &guard->term.timer,
+                           clock_deadline_us(at->lane->now_us, LIMIT_NODE_GRACE_US)) == NIGH_OK);
+    list_push_back(&at->unsure, &guard->link);
+    return true;
+}
+
+/* It goes on to others. */
+static void leave(struct lane_regions *at, struct region_guard *guard)
+{
+    list_remove(&guard->link);
+    timers_cancel(&at->timers, &guard->term.timer);
+    guard->is_leaving = false;
+    lane_region_use_put(at, guard->use);
+}
+
+static void tell_left(struct lane_regions *at, struct region_guard *guard, nigh_status status)
+{
+    if (lane_is_session(at->lane, guard->use->slot, guard->begun))
+        lane_complete(at->lane, guard->use->slot, guard->cookie, status);
+    leave(at, guard);
+}
+
+static void tell_unsure(struct lane_regions *at)
+{
+    LIST_FOREACH_SAFE(node, &at->unsure)
+    {
+        struct region_guard *guard = container_of(node, struct region_guard, link);
+
+        if (guard->status == NIGH_OK && !has_lease(at))
+            continue;
+        if (guard->is_leaving) {
+            tell_left(at, guard, guard->status == NIGH_OK ? NIGH_OK : NIGH_LOCK_LOST);
+        } else {
+            list_remove(&guard->link);
+            tell_waiting(at, guard, guard->status);
+        }
+    }
+    if (!list_empty(&at->unsure))
+        lane_regions_again(at); /* a lease may come in any turn */
+}
+
+void lane_region_guards_forget(struct lane_regions *at, uint32_t slot)
+{
+    LIST_FOREACH_SAFE(node, &at->unsure)
+    {
+        struct region_guard *guard = container_of(node, struct region_guard, link);
+
+        if (guard->use->slot == slot && guard->is_leaving)
+            leave(at, guard);
+    }
 }
 
 /* ---- held ----------------------------------------------------------------- */
@@ -143,7 +222,10 @@ static void lose(struct lane_regions *at, struct region_guard *guard)
 
 void lane_region_guard_expire(struct lane_regions *at, struct region_guard *guard)
 {
-    lose(at, guard);
+    if (guard->is_leaving)
+        tell_left(at, guard, NIGH_TIMEOUT);
+    else
+        lose(at, guard);
     lane_regions_tell(at);
 }
 
@@ -177,9 +259,8 @@ void lane_region_wanted(void *context, struct regions_hold *hold)
     struct lane_regions *at = context;
     struct region_guard *guard = container_of(hold, struct region_guard, hold);
 
-    if (guard->term_us != 0)
-        NIGH_ASSERT(timers_add(&at->timers, &guard->term.timer,
-                               clock_deadline_us(at->lane->now_us, guard->term_us)) == NIGH_OK);
+    if (guard->io == NULL && !guard->is_leaving)
+        begin_term(at, guard);
 }
 
 static void ask(struct lane_regions *at, struct region_guard *guard)
@@ -204,9 +285,12 @@ void lane_region_locks_tell(struct lane_regions *at)
     while ((node = list_pop_front(&at->locked)) != NULL) {
         struct region_guard *guard = container_of(node, struct region_guard, link);
 
-        if (guard->io != NULL)
+        if (guard->io != NULL && guard->status == NIGH_OK && !has_lease(at))
+            list_push_back(&at->unsure, &guard->link);
+        else if (guard->io != NULL)
             tell_waiting(at, guard, guard->status);
         else if (guard->status != NIGH_OK && !guard->is_lost)
             lose(at, guard);
     }
+    tell_unsure(at);
 }

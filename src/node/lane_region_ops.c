@@ -43,10 +43,11 @@ struct region_io *lane_region_io_take(struct lane_regions *at, uint32_t slot)
 
 void lane_region_use_put(struct lane_regions *at, struct region_use *use)
 {
-    bool lets_go =
-        use->is_closed || (use->guard != NULL && use->guard->is_lost && use->guard->is_asked);
+    const struct region_guard *guard = use->guard;
+    bool lets_go = use->is_closed || (guard != NULL && guard->is_lost && guard->is_asked);
+    bool stays = guard != NULL && guard->is_leaving;
 
-    if (lets_go && use->ios == 0 && !list_is_linked(&use->link))
+    if (lets_go && !stays && use->ios == 0 && !list_is_linked(&use->link))
         list_push_back(&at->closing, &use->link);
 }
 

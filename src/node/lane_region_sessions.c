@@ -109,15 +109,19 @@ static void answer_close(const struct asked_for *want)
     struct lane_regions *at = want->at;
     struct region_handle *handle = find_handle(want);
     struct region_use *use = handle == NULL ? NULL : handle->region;
-    bool is_lost = use != NULL && use->guard != NULL && use->guard->is_lost;
+    struct region_guard *guard = use == NULL ? NULL : use->guard;
+    bool is_lost = guard != NULL && guard->is_lost;
+    bool waits;
 
     if (use == NULL) {
         complete(want, NIGH_INVALID);
         return;
     }
     (void)region_handles_close(lane_region_handles(at, want->slot), want->id.number);
+    waits = guard != NULL && lane_region_guard_leave(at, guard, want->sqe->cookie);
     close_use(at, use);
-    complete(want, is_lost ? NIGH_LOCK_LOST : NIGH_OK);
+    if (!waits)
+        complete(want, is_lost ? NIGH_LOCK_LOST : NIGH_OK);
 }
 
 /* The session's connection has ended, or all of it has. Numbers are not given again to one that
@@ -133,6 +137,7 @@ void lane_regions_forget(struct lane *lane, uint32_t slot, bool for_good)
     lane_region_copies_forget(at, slot);
     lane_region_lists_forget(at, slot);
     lane_region_donations_forget(at, slot);
+    lane_region_guards_forget(at, slot);
     LIST_FOREACH_SAFE(node, &at->ios[slot])
     {
         struct region_io *io = container_of(node, struct region_io, link);

@@ -444,6 +444,7 @@ nigh_status lane_open_regions(struct lane *lane)
     list_init(&at->lists_due);
     list_init(&at->locking);
     list_init(&at->locked);
+    list_init(&at->unsure);
     list_init(&at->arriving);
     list_init(&at->passed);
     list_init(&at->asked);

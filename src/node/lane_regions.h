@@ -79,7 +79,7 @@ struct region_use {
 /* A lock that a session waits for, or holds: what a handle is good under. */
 struct region_guard {
     struct region_wait term;
-    struct list_node link; /* in lane_regions.locking or .locked */
+    struct list_node link; /* in lane_regions.locking, .locked or .unsure */
     struct regions_hold hold;
     struct session_place counts;
     struct lane_regions *at;
@@ -87,12 +87,14 @@ struct region_guard {
     struct region_io *io; /* that waits for it; NULL: none does (any more) */
     struct region_version birth;
     uint64_t number, term_us;
-    uint32_t rights; /* that a handle under it has at most */
+    uint32_t rights;        /* that a handle under it has at most */
+    uint32_t cookie, begun; /* of the submission that lets it go, while it `is_leaving` */
     enum region_lock_mode mode;
     nigh_status status; /* as it was said last: how the wait ended, or why it is lost */
     bool is_asked;      /* `hold` is the region's */
     bool is_lost;       /* it was held, and is not any more */
     bool is_dirty;      /* what was written under it may land yet */
+    bool is_leaving;    /* its handle is closed, and who closed it was not told yet */
 };
 
 /* An operation of a session; it goes on when that is gone. */
@@ -468,6 +470,7 @@ struct lane_regions {
     /* lane_region_locks.c */
     struct list locking; /* to be asked for */
     struct list locked;  /* there is something to tell of */
+    struct list unsure;  /* given, or let go, without a lease: told with the next, or if lost */
     /* lane_region_barriers.c */
     struct list arriving; /* to be said to the barrier */
     struct list passed;   /* to be told */
@@ -806,6 +809,12 @@ void lane_region_guard_begin(struct lane_regions *at, struct region_io *io);
 bool lane_region_guard_end(struct lane_regions *at, struct region_io *io);
 /* Its term is over: others wait. */
 void lane_region_guard_expire(struct lane_regions *at, struct region_guard *guard);
+/* Its handle is closed by the submission of that cookie. True: others may have the lock already,
+ * for all that is known without a lease; it is let go, and that told, with the next, when it is
+ * lost, or after LIMIT_NODE_GRACE_US, as TIMEOUT. */
+bool lane_region_guard_leave(struct lane_regions *at, struct region_guard *guard, uint32_t cookie);
+/* Nobody of the session is told any more. */
+void lane_region_guards_forget(struct lane_regions *at, uint32_t slot);
 /* Nothing is under way of what is closed, or lost: lets go. */
 void lane_region_guard_let_go(struct lane_regions *at, struct region_guard *guard);
 void lane_region_guard_free(struct lane_regions *at, struct region_guard *guard);

@@ -69,7 +69,7 @@ static bool has_ended(const struct lane *lane, uint64_t lease_us)
 
 bool lane_turn_views(struct lane *lane)
 {
-    uint64_t lease_us;
+    uint64_t lease_us, was_us = lane->lease_us;
     bool any;
 
     if (lane->config.views == NULL)
@@ -77,13 +77,13 @@ bool lane_turn_views(struct lane *lane)
     any = adopt(lane);
     lease_us = views_lease_us(lane->config.views, lane->views_version);
     lease_us = has_ended(lane, lease_us) ? 0 : lease_us;
-    if (unlikely((lease_us != 0) != (lane->lease_us != 0))) {
+    lane->lease_us = lease_us;
+    if (unlikely((lease_us != 0) != (was_us != 0))) {
         exchange_quorum(lane->exchange, lease_us != 0, lane->now_us);
         lane_regions_lease(lane, lease_us != 0);
         any = true;
     }
-    if (lease_us != lane->lease_us)
+    if (lease_us != was_us)
         lane_spaces_lease(lane, lease_us);
-    lane->lease_us = lease_us;
     return (lane->config.number == 0 && send_some(lane)) || any;
 }

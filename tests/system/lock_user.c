@@ -7,6 +7,7 @@
  *   write OFFSET VALUE          a word, under the lock
  *   flood OFFSET                the same, again and again, until it fails
  *   unlock
+ *   leave                       the same, with a line as soon as the node was asked
  *   want NUMBER COUNT           so many locks, from one on, and does not wait for them
  */
 #include <inttypes.h>
@@ -19,6 +20,7 @@
 
 #define WANTS_MAX 64
 
+static nigh_client *client;
 static nigh_region *region, *held;
 static nigh_region *wanted[WANTS_MAX];
 static nigh_op wants[WANTS_MAX];
@@ -46,6 +48,17 @@ static nigh_status flood(uint64_t offset)
         }
     }
     return status;
+}
+
+static nigh_status leave(void)
+{
+    nigh_op op;
+    nigh_status status = nigh_region_unlock_start(held, &op);
+
+    held = NULL;
+    printf("leaves\n");
+    fflush(stdout);
+    return status == NIGH_OK ? nigh_wait(client, &op, NIGH_FOREVER) : status;
 }
 
 static nigh_status want(uint64_t number, uint64_t count)
@@ -76,6 +89,8 @@ static nigh_status carry_out(const char *line)
     }
     if (held == NULL)
         return NIGH_INVALID;
+    if (strncmp(line, "leave", 5) == 0)
+        return leave();
     if (sscanf(line, "write %" SCNu64 " %" SCNu64, &first, &second) == 2)
         return nigh_region_write(held, first, &second, sizeof second, NIGH_FOREVER);
     if (sscanf(line, "flood %" SCNu64, &first) == 1)
@@ -86,7 +101,6 @@ static nigh_status carry_out(const char *line)
 int main(int argc, char **argv)
 {
     nigh_client_options options = {.struct_size = sizeof options};
-    nigh_client *client = NULL;
     nigh_status status;
     char line[128];
 

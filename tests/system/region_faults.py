@@ -220,6 +220,24 @@ def test_a_node_that_stood_still_writes_nothing_under_a_lock():
     cluster.close()
 
 
+def test_a_node_that_stood_still_does_not_say_that_a_lock_was_held():
+    """It lets go when another has the lock already: its node cannot know that yet, and says nothing before it does."""
+    cluster = Voters(3)
+    wait_for(lambda: cluster.agrees(), 20)
+    make(cluster, 0, "left", bytes(2 * CHUNK))
+    first, second = LockUser(cluster, 1, "left"), LockUser(cluster, 2, "left")
+    assert first.does("lock 7 2 0") == "NIGH_OK"
+    cluster.processes[1].send_signal(signal.SIGSTOP)
+    assert second.does("lock 7 2 0") == "NIGH_OK"
+    assert first.does("leave") == "leaves"
+    cluster.processes[1].send_signal(signal.SIGCONT)
+    assert first.heard() in ("NIGH_LOCK_LOST", "NIGH_CLOSED", "NIGH_TIMEOUT")
+    assert second.does("unlock") == "NIGH_OK"
+    first.end()
+    second.end()
+    cluster.close()
+
+
 def test_a_client_that_stands_still_loses_its_lock():
     cluster = Voters(2)
     wait_for(lambda: cluster.agrees(), 20)

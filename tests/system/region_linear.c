@@ -307,14 +307,14 @@ static nigh_status use_word(struct user *user, uint32_t word, bool reads)
 
 /* ---- under a lock --------------------------------------------------------- */
 
-/* It was let go now; or was handed on at any time since it was had, and until now, if that is all
- * that is known. */
-static void record_unlock(struct user *user, uint32_t lock, nigh_status status, uint64_t had_ns,
+/* It was let go now; or was handed on at any time since it was asked for, and until now, if that is
+ * all that is known: its term may have been over before this thread went on with it. */
+static void record_unlock(struct user *user, uint32_t lock, nigh_status status, uint64_t asked_ns,
                           uint64_t begun_ns)
 {
     struct linear_op op = {
         .word = lock, .kind = LINEAR_UNLOCK, .given = user->number, .who = user->number};
-    size_t number = record(&user->locks, op, status == NIGH_OK ? begun_ns : had_ns);
+    size_t number = record(&user->locks, op, status == NIGH_OK ? begun_ns : asked_ns);
 
     if (status == NIGH_OK || status == NIGH_LOCK_LOST)
         linear_end(&user->locks, number, 1, now_ns());
@@ -330,8 +330,8 @@ static nigh_status use_lock(struct user *user)
                            .given = user->number,
                            .who = user->number};
     nigh_region *held, *plain = user->region;
-    size_t number = record(&user->locks, op, now_ns());
-    uint64_t had_ns, begun_ns;
+    uint64_t asked_ns = now_ns(), begun_ns;
+    size_t number = record(&user->locks, op, asked_ns);
     nigh_status status =
         nigh_region_lock(user->region, lock, reads ? NIGH_REGION_SHARED : NIGH_REGION_EXCLUSIVE,
                          PATIENCE_US / 4, PATIENCE_US, &held);
@@ -340,14 +340,13 @@ static nigh_status use_lock(struct user *user)
         linear_cancel(&user->locks, number);
         return status;
     }
-    had_ns = now_ns();
-    linear_end(&user->locks, number, 1, had_ns);
+    linear_end(&user->locks, number, 1, now_ns());
     user->region = held;
     (void)use_word(user, reads ? word - word % EACH : word, reads);
     user->region = plain;
     begun_ns = now_ns();
     status = nigh_region_unlock(held);
-    record_unlock(user, lock, status, had_ns, begun_ns);
+    record_unlock(user, lock, status, asked_ns, begun_ns);
     return status;
 }
 

@@ -2380,6 +2380,94 @@ static void a_lock_in_doubt_goes_on_behind_a_fence(void **state)
     }
 }
 
+/* ---- without a lease ------------------------------------------------------ */
+
+/* Others may have been told that this node is dead; nothing but rings is served then. */
+static void lease_ends(void)
+{
+    lane->config.views = (struct views *)&linked; /* that there are some, and no more */
+    lane->lease_us = 0;
+}
+
+static void lease_begins(void)
+{
+    lane->lease_us = UINT64_MAX;
+    lane_regions_tell(lane->regions);
+    lane->config.views = NULL;
+    lane->lease_us = 0;
+}
+
+/* Whether what is submitted without a lease ends at once. */
+static bool ends_without(uint32_t slot, struct session_sqe sqe)
+{
+    uint32_t before = lane->sessions[slot].cq_tail;
+
+    put(slot, &sqe);
+    lease_ends();
+    (void)lane_serve(lane, slot);
+    lane_regions_tell(lane->regions);
+    return lane->sessions[slot].cq_tail != before;
+}
+
+/* Neither that it was held until it was let go, nor that it is had. */
+static void of_locks_nothing_is_said_without_a_lease(void **state)
+{
+    uint64_t mine, others, held;
+
+    (void)state;
+    assert_int_equal(create(0, "r", 4096), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &mine), NIGH_OK);
+    assert_int_equal(open_region(1, "r", REGION_ALL, &others), NIGH_OK);
+    let_go(0, locked(0, mine));
+    assert_false(ends_without(0, a_lock(mine))); /* though the node has kept it */
+    lease_begins();
+    assert_true(has_ended(0));
+    assert_int_equal(last_of(0).status, NIGH_OK);
+    held = last_of(0).generation;
+    assert_false(ends_without(0, a_question(SESSION_REGION_CLOSE, held, 0, 0)));
+    assert_false(ends_without(1, a_lock(others)));
+    lease_begins();
+    assert_true(has_ended(0));
+    assert_int_equal(last_of(0).status, NIGH_OK);
+    assert_true(SUPPORT_WAIT(has_ended(1), WAIT_MS));
+    let_go(1, last_of(1).generation);
+}
+
+/* Its session ends, it has waited for a lease for long, or it is lost with the view. */
+static void a_lock_that_is_left_without_a_lease_is_left_for_good(void **state)
+{
+    uint64_t mine, others, held;
+
+    (void)state;
+    assert_int_equal(create(0, "r", 4096), NIGH_OK);
+    assert_int_equal(open_region(0, "r", REGION_ALL, &mine), NIGH_OK);
+    assert_int_equal(open_region(1, "r", REGION_ALL, &others), NIGH_OK);
+    held = locked(0, mine);
+    assert_false(ends_without(0, a_question(SESSION_REGION_CLOSE, held, 0, 0)));
+    lane_session_close(lane, 0);
+    is_open[0] = false;
+    assert_true(list_empty(&lane->regions->unsure));
+    lane->config.views = NULL;
+    let_go(1, locked(1, others));
+    open_session(0);
+    held = locked(1, others);
+    assert_false(ends_without(1, a_question(SESSION_REGION_CLOSE, held, 0, 0)));
+    now_us += LIMIT_NODE_GRACE_US;
+    lane->now_us = now_us;
+    (void)lane_turn_regions(lane);
+    assert_true(list_empty(&lane->regions->unsure));
+    lane->config.views = NULL;
+    assert_true(has_ended(1));
+    assert_int_equal(last_of(1).status, NIGH_TIMEOUT);
+    held = locked(1, others);
+    assert_false(ends_without(1, a_question(SESSION_REGION_CLOSE, held, 0, 0)));
+    regions_drop(lane->regions->regions);
+    lane_regions_tell(lane->regions);
+    lane->config.views = NULL;
+    assert_true(has_ended(1));
+    assert_int_equal(last_of(1).status, NIGH_LOCK_LOST);
+}
+
 /* ---- copies between others ------------------------------------------------- */
 
 /* "x", "y" and "z", each a chunk, as regions of slots 0 to `slots`. */
@@ -3559,6 +3647,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_free_waits_for_no_memory, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lock_in_doubt_goes_on_behind_a_fence, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lock_stays_while_its_region_is_pushed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(of_locks_nothing_is_said_without_a_lease, set_up,
+                                        tear_down),
+        cmocka_unit_test_setup_teardown(a_lock_that_is_left_without_a_lease_is_left_for_good,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_is_asked_stops_nothing_of_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_asks_leaves_places_to_others, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_has_landed_is_not_written_again, set_up, tear_down),
