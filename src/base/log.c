@@ -79,9 +79,10 @@ const char *log_quote(const char *text, char out[LOG_LINE_BYTES])
     return out;
 }
 
-/* A line under construction: what does not fit is cut, and remembered as cut. */
+/* A line under construction, with room for texts that are too long for it: what does not fit even
+ * there is cut, and remembered as cut. */
 struct log_line {
-    char text[LOG_LINE_BYTES];
+    char text[4 * LOG_LINE_BYTES];
     size_t length;
     bool is_cut;
 };
@@ -108,7 +109,41 @@ __attribute__((format(printf, 2, 3))) static void log_line_append(struct log_lin
     va_end(arguments);
 }
 
-/* Makes one line of it: no control byte, no space at the end, "..." where it was cut. */
+/* The last field, where it says what to do and is no longer than half a line; else the text's end.
+ */
+static const char *log_line_last(const struct log_line *line)
+{
+    static const char wanted[] = " do=\"";
+    const char *end = line->text + line->length, *last = end;
+
+    for (const char *at = line->text; !line->is_cut && (at = strstr(at, wanted)) != NULL; at++)
+        last = at;
+    return end - last > LOG_LINE_BYTES / 2 ? end : last;
+}
+
+/* Cuts what is too long for a line, with "..." there: before what is to be done, where it says that
+ * at its end; a field that is open then is closed. */
+static void log_line_shorten(struct log_line *line)
+{
+    const char *last = log_line_last(line);
+    size_t last_bytes = (size_t)(line->text + line->length - last), kept;
+    const char *mark = last_bytes > 0 ? "...\"" : "...";
+    bool is_open = false;
+
+    kept = LOG_LINE_BYTES - 1 - last_bytes - strlen(mark);
+    for (size_t i = 0; i < kept; i++) {
+        if (line->text[i] == '\\')
+            i++; /* and what it quotes */
+        else
+            is_open ^= line->text[i] == '"';
+    }
+    memcpy(line->text + kept, mark, strlen(mark));
+    kept += is_open || last_bytes == 0 ? strlen(mark) : strlen(mark) - 1;
+    memmove(line->text + kept, last, last_bytes);
+    line->length = kept + last_bytes;
+}
+
+/* Makes one line of it: no control byte, no space at the end, "..." where it is cut. */
 static void log_line_finish(struct log_line *line)
 {
     for (size_t i = 0; i < line->length; i++) {
@@ -116,15 +151,11 @@ static void log_line_finish(struct log_line *line)
         if (byte < 0x20 || byte == 0x7f)
             line->text[i] = '?';
     }
-    if (line->is_cut) {
-        static const char mark[] = "...";
-        line->length = min_size(line->length, sizeof(line->text) - sizeof(mark));
-        memcpy(line->text + line->length, mark, sizeof(mark));
-        line->length += sizeof(mark) - 1;
-        return;
-    }
-    if (line->length > 0 && line->text[line->length - 1] == ' ')
+    if (line->is_cut || line->length >= LOG_LINE_BYTES) {
+        log_line_shorten(line);
+    } else if (line->length > 0 && line->text[line->length - 1] == ' ') {
         line->length--;
+    }
     line->text[line->length] = '\0';
 }
 

@@ -16,7 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LOG_LINE_BYTES     1024 /* the longest line; a longer one ends in "..." */
+#define LOG_LINE_BYTES     1024 /* the longest line; a longer one is cut, with "..." there */
 #define LOG_LINES_A_SECOND 10   /* lines one place may log in a second */
 
 #define LOG_TIME_BYTES 48 /* room for a time as log_format_time writes it */

@@ -30,6 +30,11 @@ struct report {
     struct doctor doctor;
     struct json json;
     const char *config; /* --config; NULL: not given */
+    pid_t pid;          /* of the node that lives; 0: not known */
+    uid_t uid;
+    bool lives, knows_setup;
+    bool has_own_net; /* the node has another network than this process */
+    struct setup setup;
     int bad;
 };
 
@@ -192,11 +197,14 @@ static void look_at_members(struct report *report)
     if (report->cli->client == NULL || nigh_stats(report->cli->client, &stats) != NIGH_OK) {
         return;
     }
-    doctor_look_at_members(&report->doctor, nodes, count, &stats);
+    doctor_look_at_members(&report->doctor, nodes, count, &stats,
+                           report->knows_setup && report->setup.state[0] != '\0');
     if (cli_is_alone(report->cli)) {
         return;
     }
-    doctor_look_at_reach(&report->doctor, nodes, count);
+    if (!report->has_own_net) { /* else what is seen from here is not what the node sees */
+        doctor_look_at_reach(&report->doctor, nodes, count);
+    }
     look_at_links(report, &stats);
     for (size_t i = 0; i < count; i++) {
         if (nodes[i].is_self != 0) {
@@ -246,6 +254,23 @@ static void look_at_homes(struct report *report)
     }
 }
 
+/* What of the network is seen from here is this process's: members that are dialled, too. */
+static void look_at_network(struct report *report, bool uses_rdma)
+{
+    if (report->cli->client != NULL && cli_is_alone(report->cli)) {
+        return;
+    }
+    if (report->has_own_net) {
+        doctor_find(&report->doctor, DOCTOR_NOTE, "network",
+                    "nigh doctor there: nsenter --net --target PID, or in its container",
+                    "the node (process %d) has a network of its own: settings of TCP, and whether "
+                    "its members are reached, are not looked at from here",
+                    report->pid);
+    } else if (!uses_rdma) {
+        doctor_look_at_tcp(&report->doctor);
+    }
+}
+
 /* What bytes between nodes travel by: what the node says, and whether this machine has RDMA. */
 static void look_at_fabric(struct report *report, const struct admission_facts *facts)
 {
@@ -261,9 +286,7 @@ static void look_at_fabric(struct report *report, const struct admission_facts *
     rdma_look("", geteuid() == 0 ? UINT64_MAX : facts->locked_limit_bytes, &found);
     doctor_find(&report->doctor, found.is_missing && found.has_device ? DOCTOR_NOTE : DOCTOR_GOOD,
                 "fabric", found.remedy, "%s%s", now, found.text);
-    if (!uses_rdma && (report->cli->client == NULL || !cli_is_alone(report->cli))) {
-        doctor_look_at_tcp(&report->doctor);
-    }
+    look_at_network(report, uses_rdma);
     if (rdma_look_where("", stats.memory_far_bytes, &found)) {
         doctor_find(&report->doctor, found.is_missing ? DOCTOR_NOTE : DOCTOR_GOOD, "numa",
                     found.remedy, "%s", found.text);
@@ -305,59 +328,69 @@ bool cli_find_process(const struct cli *cli, pid_t *pid, uid_t *uid)
     return found;
 }
 
-static void say_unknown_options(struct report *report, pid_t pid)
+static void say_unknown_options(struct report *report)
 {
     static const char remedy[] = "nigh doctor --config FILE, with a file that says the same as the "
                                  "node's options; in a container: nigh doctor there";
 
-    if (pid == 0) {
+    if (report->pid == 0) {
         doctor_find(&report->doctor, DOCTOR_NOTE, "options", remedy,
                     "whose process the node is cannot be seen from here: what it was told is not "
                     "looked at");
+    } else if (report->setup.called[0] == '\0') {
+        doctor_find(&report->doctor, DOCTOR_NOTE, "options", remedy,
+                    "the command line of the node's process (%d) cannot be read: what it was told "
+                    "is not looked at",
+                    report->pid);
     } else {
         doctor_find(&report->doctor, DOCTOR_NOTE, "options", remedy,
-                    "the node is part of a program (process %d): what it was told is not looked at",
-                    pid);
+                    "the node's process (%d) is called %s and not nighd, as where a node is part "
+                    "of a program: what it was told is not looked at",
+                    report->pid, report->setup.called);
     }
 }
 
 /* What a node is told: the file that --config names; else what the one that lives was started with,
  * also where it lets nobody in; else the file of nighd.service. False: that is not known. */
-static bool read_setup(struct report *report, pid_t pid, bool lives, struct setup *setup)
+static bool read_setup(struct report *report)
 {
+    struct setup *setup = &report->setup;
+
     if (report->config != NULL) {
         (void)setup_read_file("", report->config, setup);
-        setup->is_live = lives;
+        setup->is_live = report->lives;
         return true;
     }
-    if (!lives) {
+    if (!report->lives) {
         return setup_read_file("", CONFIG, setup);
     }
-    if (pid == 0 || !setup_read_process("", pid, setup)) {
-        say_unknown_options(report, pid);
-        return false;
-    }
-    return true;
+    return report->pid > 0 && setup_read_process("", report->pid, setup);
+}
+
+/* Whose process the node is, and what it is told: the others go by it. */
+static void find_setup(struct report *report)
+{
+    report->lives = cli_find_process(report->cli, &report->pid, &report->uid);
+    report->knows_setup = read_setup(report);
+    report->setup.knows_uid = report->pid > 0;
+    report->setup.uid = report->uid;
+    report->has_own_net = report->pid > 0 && setup_has_another("", report->pid, "net");
 }
 
 static void look_at_setup(struct report *report)
 {
-    static struct setup setup;
     nigh_node_stats stats = {.struct_size = sizeof stats};
-    pid_t pid;
-    uid_t uid = 0;
-    bool lives = cli_find_process(report->cli, &pid, &uid);
-    bool is_known = read_setup(report, pid, lives, &setup);
 
-    if (is_known) {
-        setup.knows_uid = pid > 0;
-        setup.uid = uid;
-        doctor_look_at_setup(&report->doctor, &setup);
-        doctor_look_at_fit(&report->doctor, &setup);
+    if (report->knows_setup) {
+        doctor_look_at_setup(&report->doctor, &report->setup);
+        doctor_look_at_fit(&report->doctor, &report->setup);
+    } else if (report->lives) {
+        say_unknown_options(report);
     }
     if (report->cli->client != NULL && nigh_stats(report->cli->client, &stats) == NIGH_OK) {
-        doctor_look_at_sessions(&report->doctor, is_known && report->config == NULL ? &setup : NULL,
-                                &stats);
+        doctor_look_at_sessions(
+            &report->doctor, report->knows_setup && report->config == NULL ? &report->setup : NULL,
+            &stats);
     }
 }
 
@@ -378,11 +411,12 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     static const struct option options[] = {
         {"config", required_argument, NULL, 'c'}, CLI_COMMON_OPTIONS, {0}};
     static struct admission_facts facts;
-    struct report report = {.cli = cli, .doctor = {.root = "", .take = print}};
+    static struct report report; /* a setup is large */
     int option, exit_code = CLI_OK;
     const char *why;
 
-    report.doctor.context = &report;
+    report.cli = cli;
+    report.doctor = (struct doctor){.root = "", .take = print, .context = &report};
     while ((option = cli_next_option(cli, argc, argv, ":c:" CLI_COMMON_SHORT, options)) != -1) {
         if (option == 'c') {
             report.config = optarg;
@@ -405,6 +439,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     if (cli->json) {
         json_array_open(&report.json, NULL);
     }
+    find_setup(&report);
     look_at_all(&report, &facts);
     look_at_setup(&report);
     if (cli->json) {

@@ -60,9 +60,10 @@ void doctor_look_at_install(const struct doctor *doctor);
 
 void doctor_look_at_counts(const struct doctor *doctor, const nigh_node_stats *stats);
 
-/* Where members see otherwise than this one does, though they are up. */
+/* Where members see otherwise than this one does, though they are up; has_state: it is known that
+ * the node was told a --state. */
 void doctor_look_at_members(const struct doctor *doctor, const nigh_node_info *nodes, size_t count,
-                            const nigh_node_stats *stats);
+                            const nigh_node_stats *stats, bool has_state);
 
 /* Whether others have more lanes, as the links to them tell. */
 void doctor_look_at_links(const struct doctor *doctor, const nigh_link_info *links, size_t count,
@@ -93,6 +94,7 @@ void doctor_look_at_reach(const struct doctor *doctor, const nigh_node_info *nod
 enum setup_keeper {
     SETUP_KEEPER_UNKNOWN,
     SETUP_KEEPER_NONE,
+    SETUP_KEEPER_MAYBE, /* there is a supervisor: what it keeps is not known */
     SETUP_KEEPER_THERE
 };
 
@@ -116,11 +118,16 @@ struct setup {
     bool has_own_net;  /* ... and other ports */
     bool has_own_time; /* ... and another clock since the boot */
     enum setup_keeper keeper;
-    pid_t process; /* 0: not known */
+    pid_t process;   /* 0: not known */
+    char called[64]; /* ... as its command line has it; "": that cannot be read */
 };
 
 /* Why a path names no file with text that this user may read; NULL: it does. */
 const char *setup_unreadable(const char *path);
+
+/* Whether a process has another of what this one has ("net", "mnt", "time"), which its ns folder
+ * tells; where that may not be looked at, it is not known, and taken for the same. */
+bool setup_has_another(const char *root, pid_t pid, const char *what);
 
 /* From a file as nighd --config takes it. False: it cannot be read (errno). */
 bool setup_read_file(const char *root, const char *path, struct setup *setup);
@@ -156,6 +163,9 @@ struct doctor_disk {
 
 void doctor_look_at_disk(const struct doctor *doctor, const char *subject, const char *path,
                          const struct doctor_disk *disk, uint64_t wanted_bytes, const char *lost);
+
+/* What of a directory's room a node that stands still has taken already; 0 of one that runs. */
+uint64_t doctor_held_bytes(const char *root, const struct setup *setup, const char *path);
 
 /* The disks of its directories, its keeper, its lives, its clock. */
 void doctor_look_at_fit(const struct doctor *doctor, const struct setup *setup);

@@ -3,12 +3,15 @@
  * See doctor.h: whether the machine has what the node is told to use, as far as that can be seen
  * beforehand, and what of the node outlives it.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/check.h"
@@ -20,6 +23,8 @@
 #define STATE_BYTES       (UINT64_C(16) << 20) /* of a node that votes, and room */
 #define LOGS_BYTES        (UINT64_C(64) << 20) /* of a few small spaces */
 #define LOGS_OF_SPACES    2                    /* what logs take of the memory for spaces */
+#define BLOCK_BYTES       512u                 /* that stat counts in */
+#define FOLDERS_DEEP      3                    /* that nodes make in each other, and no deeper */
 #define SESSIONS_FULL_8TH 7                    /* so many eighths of the sessions are nearly all */
 
 /* ---- disks ---------------------------------------------------------------- */
@@ -87,12 +92,60 @@ static uint64_t read_size(const struct setup *setup, const char *name)
     return value != NULL && bytes_parse_size(value, &bytes) == NIGH_OK ? bytes : 0;
 }
 
+/* What the files of a folder take, and of those in it; the descriptor is taken. Links are not
+ * followed. */
+static uint64_t count_held(int fd, unsigned deep)
+{
+    DIR *folder = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    uint64_t bytes = 0;
+    struct stat st;
+
+    if (folder == NULL) {
+        fd_close(&fd);
+        return 0;
+    }
+    while ((entry = readdir(folder)) != NULL) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0 ||
+            fstatat(dirfd(folder), entry->d_name, &st, AT_SYMLINK_NOFOLLOW) != 0) {
+            continue;
+        }
+        if (S_ISREG(st.st_mode)) {
+            bytes += (uint64_t)st.st_blocks * BLOCK_BYTES;
+        } else if (S_ISDIR(st.st_mode) && deep > 1) {
+            bytes += count_held(openat(dirfd(folder), entry->d_name,
+                                       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC),
+                                deep - 1);
+        }
+    }
+    closedir(folder);
+    return bytes;
+}
+
+uint64_t doctor_held_bytes(const char *root, const struct setup *setup, const char *path)
+{
+    return setup->is_live
+               ? 0
+               : count_held(setup_open(root, setup, path, O_RDONLY | O_DIRECTORY), FOLDERS_DEEP);
+}
+
+/* What of it is still to come. */
+static uint64_t less_held(const struct doctor *doctor, const struct setup *setup, const char *path,
+                          uint64_t wanted_bytes)
+{
+    uint64_t held_bytes = doctor_held_bytes(doctor->root, setup, path);
+
+    return wanted_bytes > held_bytes ? wanted_bytes - held_bytes : 0;
+}
+
 /* Of a node that runs, what is there already takes its part: of its files for objects it tells
  * itself, and its logs lie in what was free before. */
 static void look_at_disks(const struct doctor *doctor, const struct setup *setup)
 {
     uint64_t space_bytes = setup->is_live ? 0 : read_size(setup, "space-memory");
     uint64_t spill_bytes = setup->is_live ? 0 : read_size(setup, "spill-max");
+    uint64_t logs_bytes =
+        space_bytes > UINT64_MAX / LOGS_OF_SPACES ? UINT64_MAX : LOGS_OF_SPACES * space_bytes;
     struct doctor_disk disk = {0};
 
     if (setup->state[0] != '\0' && read_disk(doctor->root, setup, setup->state, &disk)) {
@@ -100,13 +153,15 @@ static void look_at_disks(const struct doctor *doctor, const struct setup *setup
                             "the node has no vote");
     }
     if (setup->log_dir[0] != '\0' && read_disk(doctor->root, setup, setup->log_dir, &disk)) {
-        doctor_look_at_disk(doctor, "log disk", setup->log_dir, &disk,
-                            max_u64(LOGS_BYTES, LOGS_OF_SPACES * space_bytes),
-                            "spaces that are durable take no writes");
+        doctor_look_at_disk(
+            doctor, "log disk", setup->log_dir, &disk,
+            less_held(doctor, setup, setup->log_dir, max_u64(LOGS_BYTES, logs_bytes)),
+            "spaces that are durable take no writes");
     }
     if (setup->spill[0] != '\0' && !setup->is_live &&
         read_disk(doctor->root, setup, setup->spill, &disk)) {
-        doctor_look_at_disk(doctor, "spill disk", setup->spill, &disk, spill_bytes,
+        doctor_look_at_disk(doctor, "spill disk", setup->spill, &disk,
+                            less_held(doctor, setup, setup->spill, spill_bytes),
                             "objects go to no file, and puts end with NIGH_OUT_OF_MEMORY");
     }
 }
@@ -125,9 +180,14 @@ static void look_at_lives(const struct doctor *doctor, const struct setup *setup
     } else if (setup->keeper == SETUP_KEEPER_THERE) {
         doctor_find(doctor, DOCTOR_GOOD, "keeper", "",
                     "the node's memory is kept while another takes over");
+    } else if (setup->keeper == SETUP_KEEPER_MAYBE) {
+        doctor_find(doctor, DOCTOR_GOOD, "keeper", "",
+                    "the node has a supervisor ($NOTIFY_SOCKET), which keeps its memory while "
+                    "another takes over if it was told to, as nighd.service tells systemd "
+                    "(FileDescriptorStoreMax=)");
     }
     if (joins && setup->state[0] == '\0' && setup->spill[0] == '\0' &&
-        setup->keeper != SETUP_KEEPER_THERE) {
+        setup->keeper == SETUP_KEEPER_NONE) {
         doctor_find(doctor, DOCTOR_NOTE, "lives",
                     "nighd --state DIR (or --spill DIR), or a keeper: --hold, nighd.service",
                     "nothing remembers how often this node began (%s): when the clock went back "

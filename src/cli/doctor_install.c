@@ -10,9 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/check.h"
 #include "cli/doctor.h"
 
 #define LIBRARY "/libnigh.so." /* how its path goes on behind its folder */
+#define LIBC    "/libc.so.6"
 #define PACKAGE "dist-packages/nigh"
 
 enum {
@@ -24,8 +26,9 @@ enum {
 
 /* ---- the loader ----------------------------------------------------------- */
 
-/* The path of this process's own; false: it has none, as a static one. */
-static bool find_own(const struct doctor *doctor, char path[PATH_BYTES])
+/* The path of what this process has mapped that goes on so behind its folder; false: nothing, as in
+ * a static one. */
+static bool find_mapped(const struct doctor *doctor, const char *wanted, char path[PATH_BYTES])
 {
     char name[FULL_BYTES], line[PATH_BYTES];
     bool found = false;
@@ -36,7 +39,7 @@ static bool find_own(const struct doctor *doctor, char path[PATH_BYTES])
     while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
         const char *begin = strchr(line, '/');
 
-        found = begin != NULL && strstr(begin, LIBRARY) != NULL;
+        found = begin != NULL && strstr(begin, wanted) != NULL;
         if (found) {
             (void)snprintf(path, PATH_BYTES, "%.1100s", begin);
             path[strcspn(path, "\n")] = '\0';
@@ -48,47 +51,7 @@ static bool find_own(const struct doctor *doctor, char path[PATH_BYTES])
     return found;
 }
 
-/* What the loader's list has of that name; false: nothing, or no list. The list's texts are each
- * ended by a zero. */
-static bool find_listed(const struct doctor *doctor, char path[PATH_BYTES])
-{
-    char name[FULL_BYTES];
-    char *bytes = malloc(CACHE_BYTES), *found;
-    size_t count = 0;
-    FILE *file;
-
-    (void)snprintf(name, sizeof name, "%s/etc/ld.so.cache", doctor->root);
-    file = fopen(name, "re");
-    if (file != NULL) {
-        count = bytes == NULL ? 0 : fread(bytes, 1, CACHE_BYTES - 1, file);
-        fclose(file);
-    }
-    found = count == 0 ? NULL : memmem(bytes, count, LIBRARY, strlen(LIBRARY));
-    if (found != NULL) {
-        bytes[count] = '\0';
-        while (found > bytes && found[-1] != '\0') {
-            found--;
-        }
-        (void)snprintf(path, PATH_BYTES, "%.1100s", found);
-    }
-    free(bytes);
-    return found != NULL;
-}
-
-/* Whether a list like $PATH has the folder. */
-static bool has_folder(const char *list, const char *folder, size_t length)
-{
-    while (list != NULL && *list != '\0') {
-        size_t part = strcspn(list, ":");
-
-        if (part == length && strncmp(list, folder, length) == 0) {
-            return true;
-        }
-        list += part + (list[part] == ':' ? 1 : 0);
-    }
-    return false;
-}
-
+/* By whatever links. */
 static bool is_same_file(const struct doctor *doctor, const char *one, const char *other)
 {
     char path[FULL_BYTES];
@@ -102,15 +65,96 @@ static bool is_same_file(const struct doctor *doctor, const char *one, const cha
     return stat(path, &b) == 0 && a.st_ino == b.st_ino && a.st_dev == b.st_dev;
 }
 
-static void look_at_loader(const struct doctor *doctor, const char *own, int folder_bytes)
+/* What of that name these bytes have, texts that are each ended by a zero: `own` if it is among
+ * them, else the first, as the list has those of other architectures and releases too. */
+static bool find_text(const struct doctor *doctor, const char *own, const char *bytes, size_t count,
+                      char path[PATH_BYTES])
+{
+    const char *at = bytes, *end = bytes + count;
+    char text[PATH_BYTES];
+    bool found = false;
+
+    while ((at = memmem(at, (size_t)(end - at), LIBRARY, strlen(LIBRARY))) != NULL) {
+        const char *begin = at;
+
+        while (begin > bytes && begin[-1] != '\0') {
+            begin--;
+        }
+        (void)snprintf(text, sizeof text, "%.1100s", begin);
+        if (!found || is_same_file(doctor, text, own)) {
+            (void)snprintf(path, PATH_BYTES, "%s", text);
+        }
+        found = true;
+        at += strlen(LIBRARY);
+    }
+    return found;
+}
+
+/* What the loader's list has of that name; false: nothing, or no list. */
+static bool find_listed(const struct doctor *doctor, const char *own, char path[PATH_BYTES])
+{
+    char name[FULL_BYTES];
+    char *bytes = malloc(CACHE_BYTES);
+    size_t count = 0;
+    bool found;
+    FILE *file;
+
+    (void)snprintf(name, sizeof name, "%s/etc/ld.so.cache", doctor->root);
+    file = fopen(name, "re");
+    if (file != NULL) {
+        count = bytes == NULL ? 0 : fread(bytes, 1, CACHE_BYTES - 1, file);
+        fclose(file);
+    }
+    if (count > 0) {
+        bytes[count] = '\0';
+    }
+    found = count > 0 && find_text(doctor, own, bytes, count, path);
+    free(bytes);
+    return found;
+}
+
+/* Whether a list like $PATH has the folder, by that name or another. */
+static bool has_folder(const struct doctor *doctor, const char *list, const char *folder)
+{
+    char one[PATH_BYTES];
+
+    while (list != NULL && *list != '\0') {
+        size_t part = strcspn(list, ":");
+
+        (void)snprintf(one, sizeof one, "%.*s", (int)min_size(part, sizeof one), list);
+        if (part > 0 && (strcmp(one, folder) == 0 || is_same_file(doctor, one, folder))) {
+            return true;
+        }
+        list += part + (list[part] == ':' ? 1 : 0);
+    }
+    return false;
+}
+
+/* Whether the loader looks there without being told: the folders that each has, and that of the C
+ * library, as Debian's has /lib/x86_64-linux-gnu. */
+static bool is_built_in(const struct doctor *doctor, const char *folder)
 {
     static const char always[] = "/lib:/usr/lib:/lib64:/usr/lib64";
-    char listed[PATH_BYTES];
+    char libc[PATH_BYTES];
 
-    if (has_folder(getenv("LD_LIBRARY_PATH"), own, (size_t)folder_bytes)) {
-        doctor_find(doctor, DOCTOR_GOOD, "loader", "", "$LD_LIBRARY_PATH has %.*s", folder_bytes,
-                    own);
-    } else if (find_listed(doctor, listed)) {
+    if (has_folder(doctor, always, folder)) {
+        return true;
+    }
+    if (!find_mapped(doctor, LIBC, libc)) {
+        return false;
+    }
+    *strstr(libc, LIBC) = '\0';
+    return has_folder(doctor, libc, folder);
+}
+
+static void look_at_loader(const struct doctor *doctor, const char *own, int folder_bytes)
+{
+    char listed[PATH_BYTES], folder[PATH_BYTES];
+
+    (void)snprintf(folder, sizeof folder, "%.*s", folder_bytes, own);
+    if (has_folder(doctor, getenv("LD_LIBRARY_PATH"), folder)) {
+        doctor_find(doctor, DOCTOR_GOOD, "loader", "", "$LD_LIBRARY_PATH has %s", folder);
+    } else if (find_listed(doctor, own, listed)) {
         bool is_same = is_same_file(doctor, listed, own);
 
         doctor_find(doctor, is_same ? DOCTOR_GOOD : DOCTOR_NOTE, "loader",
@@ -119,13 +163,13 @@ static void look_at_loader(const struct doctor *doctor, const char *own, int fol
                               "set LD_LIBRARY_PATH: a node takes programs of its release",
                     is_same ? "programs find %s" : "programs find %s, which is not what this has",
                     listed);
-    } else if (has_folder(always, own, (size_t)folder_bytes)) {
+    } else if (is_built_in(doctor, folder)) {
         doctor_find(doctor, DOCTOR_GOOD, "loader", "", "programs find %s", own);
     } else {
         doctor_find(doctor, DOCTOR_NOTE, "loader",
                     "LD_LIBRARY_PATH with that folder for programs that do not know it, or a line "
                     "with it in /etc/ld.so.conf.d/nigh.conf, and ldconfig",
-                    "the loader does not look for libnigh in %.*s", folder_bytes, own);
+                    "the loader does not look for libnigh in %s", folder);
     }
 }
 
@@ -205,7 +249,7 @@ static void look_at_python(const struct doctor *doctor, const char *own, int fol
 void doctor_look_at_install(const struct doctor *doctor)
 {
     char own[PATH_BYTES];
-    const char *name = find_own(doctor, own) ? strstr(own, LIBRARY) : NULL;
+    const char *name = find_mapped(doctor, LIBRARY, own) ? strstr(own, LIBRARY) : NULL;
 
     if (name != NULL) {
         look_at_loader(doctor, own, (int)(name - own));

@@ -22,6 +22,7 @@
 #define BYTES_A_MEGABIT 125u
 
 #define BACKLOG_WANTED 10000u
+#define DROPPED_SHARE  10000u /* one packet of so many that is dropped is worth a look */
 
 #define REACHED_MOST 4   /* members that are dialled */
 #define DIAL_MS      500 /* one address of them */
@@ -145,18 +146,23 @@ static void look_at_congestion(const struct doctor *doctor)
 
 /* ---- packets that the system drops ---------------------------------------- */
 
-/* The second column of each processor's line. */
-static unsigned long long read_dropped(const struct doctor *doctor)
+/* The first columns of each processor's line: packets since the start, and how many of them were
+ * dropped. */
+static unsigned long long read_dropped(const struct doctor *doctor, unsigned long long *packets)
 {
     char path[PATH_BYTES], line[LINE_BYTES];
     unsigned long long all = 0;
-    unsigned dropped;
+    unsigned taken, dropped;
     FILE *file;
 
+    *packets = 0;
     (void)snprintf(path, sizeof path, "%s/proc/net/softnet_stat", doctor->root);
     file = fopen(path, "re");
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        all += sscanf(line, "%*x %x", &dropped) == 1 ? dropped : 0;
+        if (sscanf(line, "%x %x", &taken, &dropped) == 2) {
+            *packets += taken;
+            all += dropped;
+        }
     }
     if (file != NULL) {
         fclose(file);
@@ -166,10 +172,11 @@ static unsigned long long read_dropped(const struct doctor *doctor)
 
 static void look_at_backlog(const struct doctor *doctor)
 {
-    unsigned long long dropped = read_dropped(doctor);
+    unsigned long long packets, dropped = read_dropped(doctor, &packets);
     char line[LINE_BYTES];
 
-    if (dropped > 0 && read_first(doctor, "/proc/sys/net/core/netdev_max_backlog", line) &&
+    if (dropped > packets / DROPPED_SHARE &&
+        read_first(doctor, "/proc/sys/net/core/netdev_max_backlog", line) &&
         strtoul(line, NULL, 10) < BACKLOG_WANTED) {
         doctor_find(doctor, DOCTOR_NOTE, "backlog",
                     "sysctl net.core.netdev_max_backlog=10000 (for rxe over virtual links 100000)",

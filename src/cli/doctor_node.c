@@ -19,7 +19,9 @@
 #define PINNED_FULL_TENTHS 8
 #define MEMORY_FULL_SHARE  16
 
-#define CALLS_BAD_SHARE 100 /* one call of so many that ended badly is worth a look */
+/* One call of so many that ended badly is worth a look, from so many on. */
+#define CALLS_BAD_SHARE 100
+#define CALLS_BAD_LEAST 10
 
 /* A life's number is the clock's eighth of a second since 2023-11-14, or above the last one. */
 #define LIFE_EPOCH_S  UINT64_C(1700000000)
@@ -121,12 +123,17 @@ static void look_at_memories(const struct doctor *doctor, const nigh_node_stats 
     }
 }
 
+static bool are_many(uint64_t bad, uint64_t begun)
+{
+    return bad >= CALLS_BAD_LEAST && bad > begun / CALLS_BAD_SHARE;
+}
+
 /* Some calls end badly always; many of them do where services are too slow, or too few. */
 static void look_at_calls(const struct doctor *doctor, const nigh_node_stats *stats)
 {
     unsigned long long begun = stats->calls_begun;
 
-    if (stats->calls_busy > begun / CALLS_BAD_SHARE) {
+    if (are_many(stats->calls_busy, begun)) {
         doctor_find(doctor, DOCTOR_NOTE, "calls",
                     "more servers of the name, or fewer calls at once (nigh top shows those under "
                     "way; nigh_service_seconds of nighd --http how long services take)",
@@ -134,7 +141,7 @@ static void look_at_calls(const struct doctor *doctor, const nigh_node_stats *st
                     "were begun here",
                     (unsigned long long)stats->calls_busy, begun);
     }
-    if (stats->calls_timed_out > begun / CALLS_BAD_SHARE) {
+    if (are_many(stats->calls_timed_out, begun)) {
         doctor_find(doctor, DOCTOR_NOTE, "slow calls",
                     "nigh_service_seconds and nigh_call_seconds of nighd --http: if both are as "
                     "long it is the service, else the way to it; or give calls more time",
@@ -153,13 +160,13 @@ static const struct {
      "see to the disk of nighd --spill: full, failing, or ulimit -f; the node's log has the error",
      "writes and reads of spill files that failed"},
     {offsetof(nigh_node_stats, pulls_failed), "pulls",
-     "the node's log says from whom they were asked: nigh nodes, and nigh doctor there",
-     "pulls of objects that no holder could give, and that were given up"},
+     "a larger quota of the pool that they are of, or other rights (its section in nighd's "
+     "configuration); where checksums is said too, what is said there",
+     "objects of other nodes that were not fetched, as the pool's quota or rights here refused "
+     "them memory, or no node had right bytes of them"},
     {offsetof(nigh_node_stats, loans_overdue), "loans",
      "nigh nodes, and nigh doctor at who borrowed: it stands still, or is not reached",
      "objects lent to a node that was not heard of any more"},
-    {offsetof(nigh_node_stats, device_stock_lows), "receives", "a larger nighd --shared-receives",
-     "times that receives that a lane's RDMA peers share ran low"},
     {offsetof(nigh_node_stats, checksum_failures), "checksums",
      "have the memory and the network card of both machines tested; the node's log names the "
      "other",
@@ -317,12 +324,17 @@ void doctor_look_at_life(const struct doctor *doctor, uint32_t incarnation, uint
 
 /* Without views, and without a server in their place, most of what nodes do together is missing. */
 static void look_at_agreement(const struct doctor *doctor, size_t count,
-                              const nigh_node_stats *stats)
+                              const nigh_node_stats *stats, bool has_state)
 {
-    if (count > 1 && stats->view_epoch == 0 && stats->directory_servers == 0) {
+    if (count > 1 && stats->view_epoch == 0 && stats->directory_servers == 0 && has_state) {
+        doctor_find(doctor, DOCTOR_NOTE, "agreement",
+                    "wait some seconds, where nodes were just started; else start those that vote, "
+                    "the first ones of the list, and see whether they are reached from here",
+                    "the nodes have not agreed yet: until then there are no regions and no spaces");
+    } else if (count > 1 && stats->view_epoch == 0 && stats->directory_servers == 0) {
         doctor_find(doctor, DOCTOR_NOTE, "agreement",
                     "nighd --state DIR at all nodes, after all were stopped; where they have it, "
-                    "start those that vote, the first ones of the list",
+                    "wait some seconds, or start those that vote, the first ones of the list",
                     "the nodes agree on nothing: there are no regions and no spaces, and what a "
                     "dead node knew of where objects are is not found");
     } else if (count > 1 && stats->view_epoch > 0 && stats->space_memory_limit_bytes == 0) {
@@ -332,7 +344,7 @@ static void look_at_agreement(const struct doctor *doctor, size_t count,
 }
 
 void doctor_look_at_members(const struct doctor *doctor, const nigh_node_info *nodes, size_t count,
-                            const nigh_node_stats *stats)
+                            const nigh_node_stats *stats, bool has_state)
 {
     struct some outside = {0}, suspected = {0}, leaving = {0}, nameless = {0};
     size_t up = 0;
@@ -349,7 +361,7 @@ void doctor_look_at_members(const struct doctor *doctor, const nigh_node_info *n
         add(&leaving, is_up && nodes[i].leaving != 0, &nodes[i]);
         add(&nameless, nodes[i].name_refused != NIGH_OK, &nodes[i]);
     }
-    look_at_agreement(doctor, count, stats);
+    look_at_agreement(doctor, count, stats, has_state);
     find_some(doctor, &outside, "view",
               "if that stays for more than some seconds: nigh doctor there, and let it reach the "
               "nodes that vote (nigh nodes shows them)",

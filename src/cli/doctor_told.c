@@ -101,7 +101,7 @@ static char *trim(char *text)
 
 /* Whether a process has another of what this one has, which its ns folder tells; where that may not
  * be looked at, it is not known, and taken for the same. */
-static bool has_another(const char *root, pid_t pid, const char *what)
+bool setup_has_another(const char *root, pid_t pid, const char *what)
 {
     char path[PATH_BYTES];
     struct stat mine, its;
@@ -303,11 +303,13 @@ static const char *value_of(const char *word, const char *end, size_t *name_byte
     return next < end && strncmp(next, "--", 2) != 0 ? next : NULL;
 }
 
-/* By what the process was started with: who keeps descriptors says where it listens. Who may not
- * look, which is all but root and the node's user, does not know. */
+/* By what the process was started with: who keeps descriptors says where it listens, and systemd,
+ * since 254, how many it keeps; who only waits for READY says the first alone. Who may not look,
+ * which is all but root and the node's user, does not know. */
 static enum setup_keeper read_keeper(const char *root, pid_t pid)
 {
-    static const char name[] = "NOTIFY_SOCKET=";
+    static const char name[] = "NOTIFY_SOCKET=", store[] = "FDSTORE=";
+    bool is_told = false, is_kept = false;
     enum setup_keeper keeper = SETUP_KEEPER_UNKNOWN;
     char path[PATH_BYTES], *word = NULL;
     size_t room = 0;
@@ -318,8 +320,11 @@ static enum setup_keeper read_keeper(const char *root, pid_t pid)
     if (file == NULL) {
         return keeper;
     }
-    while (keeper != SETUP_KEEPER_THERE && getdelim(&word, &room, '\0', file) > 0) {
-        keeper = strncmp(word, name, sizeof name - 1) == 0 ? SETUP_KEEPER_THERE : SETUP_KEEPER_NONE;
+    while (getdelim(&word, &room, '\0', file) > 0) {
+        is_told |= strncmp(word, name, sizeof name - 1) == 0;
+        is_kept |= strncmp(word, store, sizeof store - 1) == 0 &&
+                   strtoul(word + sizeof store - 1, NULL, 10) > 0;
+        keeper = !is_told ? SETUP_KEEPER_NONE : is_kept ? SETUP_KEEPER_THERE : SETUP_KEEPER_MAYBE;
     }
     free(word);
     fclose(file);
@@ -335,13 +340,14 @@ bool setup_read_process(const char *root, pid_t pid, struct setup *setup)
 
     *setup = (struct setup){.is_live = true,
                             .process = pid,
-                            .is_elsewhere = has_another(root, pid, "mnt"),
-                            .has_own_net = has_another(root, pid, "net"),
-                            .has_own_time = has_another(root, pid, "time"),
+                            .is_elsewhere = setup_has_another(root, pid, "mnt"),
+                            .has_own_net = setup_has_another(root, pid, "net"),
+                            .has_own_time = setup_has_another(root, pid, "time"),
                             .keeper = read_keeper(root, pid)};
     (void)snprintf(setup->source, sizeof setup->source, "process %d", pid);
     (void)snprintf(folder, sizeof folder, "/proc/%d/cwd", pid);
-    if (strcmp(name == NULL ? words : name + 1, "nighd") != 0) {
+    (void)snprintf(setup->called, sizeof setup->called, "%.63s", name == NULL ? words : name + 1);
+    if (strcmp(setup->called, "nighd") != 0) {
         return false; /* a program with a node in it says nothing on its command line */
     }
     for (const char *word = words; word < end; word += strlen(word) + 1) {

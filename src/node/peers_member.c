@@ -124,6 +124,16 @@ static void pay(struct peers *peers, uint32_t rank)
     }
 }
 
+/* Only who joined can be struck off: the place of one that is listed waits for it. */
+static const char *remedy_of_dead(const struct peers *peers, uint32_t rank)
+{
+    return peers->config.views != NULL && rank >= peers->config.members->listed
+               ? "see to that machine, its nighd and the network (nigh nodes); one that is gone "
+                 "for good: nigh forget"
+               : "see to that machine, its nighd and the network (nigh nodes); one that is gone "
+                 "for good: start another at that address, with the same --member";
+}
+
 void peers_act(struct peers *peers, uint32_t rank, const struct peer_actions *actions)
 {
     struct member *member = &peers->members[rank];
@@ -131,10 +141,8 @@ void peers_act(struct peers *peers, uint32_t rank, const struct peer_actions *ac
 
     if (actions->dead) {
         peers->counters.deaths++;
-        LOG_WARN("a member is dead",
-                 "rank=%u address=%s do=\"see to that machine, its nighd and the network (nigh "
-                 "nodes); one that is gone for good: nigh forget\"",
-                 rank, peers->members[rank].text);
+        LOG_WARN("a member is dead", "rank=%u address=%s do=\"%s\"", rank,
+                 peers->members[rank].text, remedy_of_dead(peers, rank));
         member->owed_dead |= all;
         if (peers->config.views != NULL) {
             views_dead(peers->config.views, rank);

@@ -129,6 +129,29 @@ static void long_line_is_cut_with_a_mark(void **state)
     assert_string_equal(capture.line + LOG_LINE_BYTES - 5, "x...");
 }
 
+/* What to do is at the end, and is read when a path is long, too. */
+static void what_is_to_be_done_is_not_cut(void **state)
+{
+    static const char end[] = "...\" do=\"make room\"", open[] = "xx... do=\"make room\"";
+    char text[8 * LOG_LINE_BYTES];
+
+    (void)state;
+    memset(text, 'x', sizeof(text));
+    text[2 * LOG_LINE_BYTES] = '\0';
+    LOG_WARN("long", "path=\"%s\" n=1 do=\"make room\"", text);
+    assert_int_equal(capture.length, LOG_LINE_BYTES - 1);
+    assert_int_equal(strlen(capture.line), LOG_LINE_BYTES - 1);
+    assert_string_equal(capture.line + LOG_LINE_BYTES - sizeof(end), end);
+    LOG_WARN("long", "path=%s do=\"make room\"", text); /* no field is open */
+    assert_string_equal(capture.line + strlen(capture.line) - sizeof(open) + 1, open);
+    LOG_WARN("long", "n=1 do=\"%s\"", text); /* it is too long itself */
+    assert_string_equal(capture.line + LOG_LINE_BYTES - 5, "x...");
+    text[2 * LOG_LINE_BYTES] = 'x';
+    text[sizeof(text) - 1] = '\0';
+    LOG_WARN("long", "path=\"%s\" do=\"make room\"", text); /* beyond all room */
+    assert_string_equal(capture.line + LOG_LINE_BYTES - 5, "x...");
+}
+
 static void longest_whole_line_is_not_cut(void **state)
 {
     (void)state;
@@ -392,6 +415,7 @@ int main(void)
         LOG_TEST(control_bytes_do_not_leave),
         LOG_TEST(quotes_in_a_field_do_not_end_it),
         LOG_TEST(long_line_is_cut_with_a_mark),
+        LOG_TEST(what_is_to_be_done_is_not_cut),
         LOG_TEST(longest_whole_line_is_not_cut),
         LOG_TEST(errno_survives_and_is_told),
         LOG_TEST(place_has_a_budget_a_second),

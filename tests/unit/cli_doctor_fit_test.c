@@ -29,7 +29,8 @@ static void nodes_without_a_keeper_are_said(void **state)
     static const char held[] = "nighd\0--hold\0--memory\0"
                                "1G";
     static const char bare[] = "HOME=/\0NO_NOTIFY_SOCKET=1";
-    static const char kept_env[] = "HOME=/\0NOTIFY_SOCKET=@0001\0TERM=x";
+    static const char told[] = "HOME=/\0NOTIFY_SOCKET=@0001\0TERM=x";
+    static const char kept_env[] = "FDSTORE=64\0NOTIFY_SOCKET=@0001\0TERM=x";
 
     (void)state;
     look_at_process(words, sizeof(words)); /* who may not read that does not know */
@@ -39,6 +40,10 @@ static void nodes_without_a_keeper_are_said(void **state)
     expect(DOCTOR_NOTE, "keeper", "nobody keeps", "nighd --hold");
     look_at_process(held, sizeof(held));
     expect(DOCTOR_GOOD, "keeper", "is kept", NULL);
+    put_bytes("/proc/77/environ", told, sizeof(told)); /* as of a unit that stores nothing, too */
+    look_at_process(words, sizeof(words));
+    expect(DOCTOR_GOOD, "keeper", "if it was told to", NULL);
+    assert_int_equal(kept_count, 1);
     put_bytes("/proc/77/environ", kept_env, sizeof(kept_env));
     look_at_process(words, sizeof(words));
     expect(DOCTOR_GOOD, "keeper", "is kept", NULL);
@@ -58,13 +63,14 @@ static void look_at_fit_of(const char *config, bool is_live)
 
 static void nodes_that_remember_nothing_are_said(void **state)
 {
+    static const char bare[] = "nighd\0--join\0a:1,b:1";
     static const char held[] = "nighd\0--hold\0--join\0a:1,b:1";
 
     (void)state;
     look_at_fit_of("[node]\nmemory = 1G\n", false); /* it is alone */
     assert_int_equal(kept_count, 0);
     look_at_fit_of("[node]\njoin = a:1,b:1\n", false);
-    expect(DOCTOR_NOTE, "lives", "after --dead-ms only", "--state DIR");
+    expect_none("lives"); /* whether somebody keeps it is not known */
     expect(DOCTOR_NOTE, "agreement", "no regions and no spaces", "--state DIR");
     look_at_fit_of("[node]\njoin = a:1,b:1\n", true);
     expect_none("agreement"); /* it tells that itself */
@@ -73,6 +79,11 @@ static void nodes_that_remember_nothing_are_said(void **state)
     assert_int_equal(kept_count, 0);
     look_at_fit_of("[node]\njoin = a:1,b:1\nstate = /no/such/place\n", false);
     assert_int_equal(kept_count, 0);
+    look_at_process(bare, sizeof(bare)); /* whose surroundings may not be read */
+    expect_none("lives");
+    put("/proc/77/environ", "HOME=/");
+    look_at_process(bare, sizeof(bare));
+    expect(DOCTOR_NOTE, "lives", "after --dead-ms only", "--state DIR");
     look_at_process(held, sizeof(held));
     expect_none("lives");
 }
@@ -107,6 +118,7 @@ static void disks_of_all_directories_are_looked_at(void **state)
         {"[node]\nspill = /data/spill\nspill-max = 4096P\n", false, true},
         {"[node]\nspill = /data/spill\n", false, false},
         {"[node]\nlog-dir = /data\nspace-memory = 4096P\n", false, true},
+        {"[node]\nlog-dir = /data\nspace-memory = 8192P\n", false, true}, /* twice: too many */
     };
 
     (void)state;
@@ -126,6 +138,25 @@ static void disks_of_all_directories_are_looked_at(void **state)
                              kept[0].severity == DOCTOR_BAD,
                          cases[i].is_wanting || kept[0].severity == DOCTOR_BAD);
     }
+}
+
+/* What lies there already is not wanted again. */
+static void files_of_a_node_that_stands_still_are_its_room(void **state)
+{
+    static char bytes[1 << 20];
+    static struct setup setup;
+    uint64_t none, some;
+
+    (void)state;
+    memset(bytes, 1, sizeof(bytes));
+    put("/data/in/x", "");
+    none = doctor_held_bytes(root, &setup, "/data");
+    put_bytes("/data/in/spill", bytes, sizeof(bytes));
+    some = doctor_held_bytes(root, &setup, "/data");
+    assert_in_range(some - none, sizeof(bytes), 2 * sizeof(bytes));
+    setup.is_live = true; /* it counts on what is free */
+    assert_int_equal(doctor_held_bytes(root, &setup, "/data"), 0);
+    assert_int_equal(doctor_held_bytes(root, &setup, "/none"), 0);
 }
 
 static void another_time_namespace_is_said(void **state)
@@ -171,6 +202,7 @@ int main(void)
         cmocka_unit_test_setup(nodes_that_remember_nothing_are_said, begin),
         cmocka_unit_test_setup(disks_without_room_are_said, begin),
         cmocka_unit_test_setup(disks_of_all_directories_are_looked_at, begin),
+        cmocka_unit_test_setup(files_of_a_node_that_stands_still_are_its_room, begin),
         cmocka_unit_test_setup(another_time_namespace_is_said, begin),
         cmocka_unit_test_setup(sessions_that_are_nearly_all_used_are_said, begin),
     };

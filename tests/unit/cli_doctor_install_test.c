@@ -60,6 +60,45 @@ static void a_library_that_programs_do_not_find_is_said(void **state)
     assert_int_equal(kept_count, 1);
 }
 
+static void folders_are_the_same_by_any_name(void **state)
+{
+    (void)state;
+    put("/proc/self/maps", MAPS("/opt/nigh/lib/libnigh.so.0.1.0"));
+    put("/opt/nigh/lib/libnigh.so.0.1.0", "");
+    assert_int_equal(setenv("LD_LIBRARY_PATH", "/opt:/opt/nigh/bin/../lib/", 1), 0);
+    put("/opt/nigh/bin/x", "");
+    look_at_install();
+    expect(DOCTOR_GOOD, "loader", "has /opt/nigh/lib", NULL);
+    assert_int_equal(unsetenv("LD_LIBRARY_PATH"), 0);
+}
+
+/* Without a list, as in a small container: the loader's own are the C library's, too. */
+static void the_folder_of_the_c_library_is_looked_at(void **state)
+{
+    (void)state;
+    put("/proc/self/maps", MAPS("/usr/lib/x86_64-linux-gnu/libnigh.so.0.1.0"));
+    look_at_install();
+    expect(DOCTOR_NOTE, "loader", "does not look", "ldconfig");
+    put("/proc/self/maps", MAPS("/usr/lib/x86_64-linux-gnu/libnigh.so.0.1.0")
+                               MAPS("/usr/lib/x86_64-linux-gnu/libc.so.6"));
+    look_at_install();
+    expect(DOCTOR_GOOD, "loader", "programs find /usr/lib/x86_64", NULL);
+}
+
+static void all_of_the_list_are_looked_at(void **state)
+{
+    static const char listed[] = "libnigh.so.1\0/opt/new/libnigh.so.1\0libnigh.so.0\0"
+                                 "/opt/nigh/lib/libnigh.so.0";
+
+    (void)state;
+    put("/proc/self/maps", MAPS("/opt/nigh/lib/libnigh.so.0"));
+    put("/opt/nigh/lib/libnigh.so.0", "");
+    put("/opt/new/libnigh.so.1", "");
+    put_bytes("/etc/ld.so.cache", listed, sizeof(listed));
+    look_at_install();
+    expect(DOCTOR_GOOD, "loader", "programs find /opt/nigh/lib/libnigh.so.0", NULL);
+}
+
 static void a_package_that_python_does_not_find_is_said(void **state)
 {
     (void)state;
@@ -98,6 +137,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(a_library_that_programs_do_not_find_is_said, begin_bare),
+        cmocka_unit_test_setup(folders_are_the_same_by_any_name, begin_bare),
+        cmocka_unit_test_setup(the_folder_of_the_c_library_is_looked_at, begin_bare),
+        cmocka_unit_test_setup(all_of_the_list_are_looked_at, begin_bare),
         cmocka_unit_test_setup(a_package_that_python_does_not_find_is_said, begin_bare),
         cmocka_unit_test_setup(no_package_for_python_is_no_trouble, begin_bare),
     };

@@ -71,6 +71,14 @@ static void packets_that_the_system_dropped_are_said(void **state)
                                   "00000010 0000000a 00000001 00000000\n");
     look_at_tcp();
     expect(DOCTOR_NOTE, "backlog", "(net.core.netdev_max_backlog is 1000): 11", "=10000");
+    put("/proc/net/softnet_stat", "00010000 00000001 00000001 00000000\n"
+                                  "00010000 0000000a 00000001 00000000\n");
+    look_at_tcp();
+    expect_none("backlog"); /* 13 of them would be one of ten thousand */
+    put("/proc/net/softnet_stat", "00010000 00000001 00000001 00000000\n"
+                                  "00010000 0000000d 00000001 00000000\n");
+    look_at_tcp();
+    expect(DOCTOR_NOTE, "backlog", "is 1000): 14", "=10000");
     put("/proc/sys/net/core/netdev_max_backlog", "10000\n"); /* it was, before */
     look_at_tcp();
     assert_int_equal(kept_count, 0);

@@ -450,7 +450,9 @@ static void what_a_node_was_started_with_is_read(void **state)
     assert_int_equal(setup.text_count, 1);
     put_words(other, sizeof(other));
     assert_false(setup_read_process(root, 77, &setup));
+    assert_string_equal(setup.called, "vi");
     assert_false(setup_read_process(root, 78, &setup));
+    assert_string_equal(setup.called, "");
 }
 
 static void put_link(const char *path, const char *to)
@@ -578,14 +580,15 @@ static void counts_of_other_nodes_and_devices_are_said(void **state)
     struct doctor doctor = begun();
 
     (void)state;
-    stats = (nigh_node_stats){
-        .pulls_failed = 21, .loans_overdue = 22, .space_blocks_lost = 23, .device_stock_lows = 24};
+    stats = (nigh_node_stats){.pulls_failed = 21,
+                              .loans_overdue = 22,
+                              .space_blocks_lost = 23,
+                              .device_stock_lows = 24}; /* which bursts do */
     doctor_look_at_counts(&doctor, &stats);
-    expect(DOCTOR_NOTE, "pulls", "start: 21", "nigh nodes");
+    expect(DOCTOR_NOTE, "pulls", "start: 21", "a larger quota");
     expect(DOCTOR_NOTE, "loans", "start: 22", "nigh doctor at who borrowed");
     expect(DOCTOR_NOTE, "blocks", "23 blocks of spaces", "write them anew");
-    expect(DOCTOR_NOTE, "receives", "start: 24", "--shared-receives");
-    assert_int_equal(kept_count, 4);
+    assert_int_equal(kept_count, 3);
 }
 
 /* Before anything is refused. */
@@ -627,6 +630,10 @@ static void calls_that_end_badly_are_said(void **state)
     stats = (nigh_node_stats){.calls_begun = 1000, .calls_busy = 10, .calls_timed_out = 10};
     doctor_look_at_counts(&doctor, &stats);
     assert_int_equal(kept_count, 0);
+    stats = (nigh_node_stats){.calls_begun = 20, .calls_busy = 9, .calls_timed_out = 9};
+    doctor_look_at_counts(&doctor, &stats);
+    assert_int_equal(kept_count, 0); /* so few are none to speak of */
+    stats.calls_begun = 1000;
     stats.calls_busy = 11;
     stats.calls_timed_out = 12;
     doctor_look_at_counts(&doctor, &stats);
@@ -648,14 +655,14 @@ static void members_that_disagree_are_said(void **state)
     struct doctor doctor = begun();
 
     (void)state;
-    doctor_look_at_members(&doctor, nodes, 3, &stats);
+    doctor_look_at_members(&doctor, nodes, 3, &stats, false);
     assert_int_equal(kept_count, 0);
     nodes[1].view = nodes[2].view = NIGH_NODE_OUT_OF_VIEW;
     nodes[2].life = NIGH_NODE_SUSPECTED;
     nodes[2].leaving = 1;
     nodes[0].name_refused = NIGH_EXISTS;
     stats.nodes_reached = 0;
-    doctor_look_at_members(&doctor, nodes, 3, &stats);
+    doctor_look_at_members(&doctor, nodes, 3, &stats, false);
     expect(DOCTOR_NOTE, "view", "node 1 (10.0.0.2:1), and others,", "nodes that vote");
     expect(DOCTOR_NOTE, "disagree", "node 2 (10.0.0.3:1) is up here", "UDP");
     expect(DOCTOR_NOTE, "leaving", "node 2", "--undo");
@@ -665,7 +672,7 @@ static void members_that_disagree_are_said(void **state)
     stats.uptime_us = 1000000; /* they may be about to come */
     nodes[0].name_refused = NIGH_OK;
     nodes[1].state = nodes[2].state = NIGH_NODE_IS_DEAD; /* that is said otherwise */
-    doctor_look_at_members(&doctor, nodes, 3, &stats);
+    doctor_look_at_members(&doctor, nodes, 3, &stats, false);
     assert_int_equal(kept_count, 0);
 }
 
@@ -677,17 +684,21 @@ static void nodes_that_agree_on_nothing_are_said(void **state)
     struct doctor doctor = begun();
 
     (void)state;
-    doctor_look_at_members(&doctor, nodes, 1, &stats); /* it is alone */
+    doctor_look_at_members(&doctor, nodes, 1, &stats, false); /* it is alone */
     assert_int_equal(kept_count, 0);
-    doctor_look_at_members(&doctor, nodes, 2, &stats);
+    doctor_look_at_members(&doctor, nodes, 2, &stats, false);
     expect(DOCTOR_NOTE, "agreement", "no regions and no spaces", "--state DIR at all");
     assert_int_equal(kept_count, 1);
     kept_count = 0;
+    doctor_look_at_members(&doctor, nodes, 2, &stats, true); /* they began just now */
+    expect(DOCTOR_NOTE, "agreement", "have not agreed yet", "wait some seconds");
+    assert_null(strstr(kept[0].remedy, "--state"));
+    kept_count = 0;
     stats.directory_servers = 1; /* it stands for what they would agree on */
-    doctor_look_at_members(&doctor, nodes, 2, &stats);
+    doctor_look_at_members(&doctor, nodes, 2, &stats, false);
     assert_int_equal(kept_count, 0);
     stats = (nigh_node_stats){.nodes_reached = 1, .view_epoch = 1};
-    doctor_look_at_members(&doctor, nodes, 2, &stats);
+    doctor_look_at_members(&doctor, nodes, 2, &stats, false);
     expect(DOCTOR_GOOD, "spaces", "serves none", NULL);
     assert_int_equal(kept_count, 1);
 }
