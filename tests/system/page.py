@@ -545,6 +545,7 @@ class Held:
         self.cluster = Cluster("--dead-ms", "60000", "--lanes", "1", "--transfer", how, member=self.member)
         self.stack = contextlib.ExitStack()
         self.holder = self.puller = self.drips = self.port = self.get = self.name = self.id = self.before = self.seen = None
+        self.number = 0
 
     def member(self, folder, rank, join, key, *flags):
         return Member(folder, rank, join, key, *flags, "--http", str(self.ports[rank]))
@@ -554,9 +555,14 @@ class Held:
         self.cluster.wait_met()
         self.port = self.ports[0 if self.out else 1]
         self.drips = Drips(self.puller if self.out else self.holder)
-        for number in range(TRIES):
-            if self.begin(f"large-{number}"):
-                return self
+        self.hold()
+        return self
+
+    def hold(self):
+        for _ in range(TRIES):
+            self.number += 1
+            if self.begin(f"large-{self.number}"):
+                return
         raise AssertionError("each time all of it had come at once")
 
     def begin(self, name):
@@ -819,17 +825,29 @@ UNDER_WAY = """(() => {
 
 
 def row_under_way(tab, held):
-    """What stands there; a drip now and then, so that the node is not taken for lost."""
+    """What stands there; None: it has ended. A drip now and then, so that the node is not taken for lost."""
     dripped = time.monotonic()
-    while True:
+    while held.get.poll() is None:
         row = tab.value(UNDER_WAY)
         if row:
             return row
-        assert held.get.poll() is None, "it has ended, and was not shown"
         tab.listen(.1)
         if time.monotonic() > dripped + STANDS_S:
             held.drips.drip()
             dripped = time.monotonic()
+    return None
+
+
+def shown_under_way(tab, held):
+    """What stands there, and what the page's numbers are then; of another object where all of one has come meanwhile."""
+    for _ in range(TRIES):
+        row, after = row_under_way(tab, held), held.look()
+        if row is not None and after is not None:
+            return row, after
+        held.end()
+        tab.wait("document.querySelector('#now .empty') !== null")
+        held.hold()
+    raise AssertionError("each time it ended meanwhile")
 
 
 def test_a_browser_shows_what_is_under_way():
@@ -839,10 +857,8 @@ def test_a_browser_shows_what_is_under_way():
             tab.look(width, height, touch, touch)
             tab.go(f"http://127.0.0.1:{held.port}/")
             tab.wait(ANSWERED)
-            row = row_under_way(tab, held)
+            row, after = shown_under_way(tab, held)
             name, node, way, done, rate, took = row
-            after = held.look()
-            assert after is not None, "it has ended meanwhile"
             assert (name[0], node[0], way[0]) == (held.id[:12] + "…", "from node 0", "read in place"), row
             assert held.seen["done_bytes"] <= int(done[1]) <= after["done_bytes"], (held.seen, row, after)
             assert 0 < int(took[1]) <= after["took_us"], (row, after)
