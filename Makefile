@@ -245,7 +245,7 @@ bench-apps: ## the programs of examples/ that use regions, on 1 GiB each at thre
 	@ROUNDS='$(ROUNDS)' bench/apps-run build/bench-release build/bench/apps.json
 
 bench-python: ## measure numpy arrays by the Python package against shared_memory, redis-py and a pipe, BYTES=1073741824 ROUNDS=7: build/bench/python.json
-	@echo "bench-python: one or two minutes on a quiet machine, beside the build; and 8 GiB of memory"
+	@echo "bench-python: two minutes, or twenty where new memory comes slowly, as on some virtual machines; and 8 GiB of memory"
 	@tools/setup build bench
 	@tools/configure build/bench-release $(RELEASE) -Dtests=false -Dbench=true
 	@$(COMPILE) build/bench-release
