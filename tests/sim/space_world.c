@@ -815,8 +815,6 @@ static void push_past(struct world_word *word, uint64_t value)
         memmove(word->past, word->past + WORLD_PASTS / 2, WORLD_PASTS / 2 * sizeof(uint64_t));
         word->pasts -= WORLD_PASTS / 2;
         word->firm -= min_u32(word->firm, WORLD_PASTS / 2);
-        word->gap_firm -= min_u32(word->gap_firm, WORLD_PASTS / 2);
-        word->gap_pasts -= min_u32(word->gap_pasts, WORLD_PASTS / 2);
     }
     word->past[word->pasts++] = value;
 }
@@ -827,7 +825,6 @@ static void note_between(struct world_word *word, uint32_t n, uint64_t value)
     memmove(word->past + n + 1, word->past + n, (word->pasts - n) * sizeof(uint64_t));
     word->past[n] = value;
     word->pasts++;
-    word->gap_pasts += word->gap_pasts > n;
 }
 
 /* Whatever happens it is this, or what came behind it. */
@@ -844,6 +841,30 @@ static void make_firm(struct world_word *word, uint64_t value, bool is_counter)
             word->firm = n;
             return;
         }
+    }
+}
+
+static void note_gone(struct world_word *word, uint64_t value, uint64_t event)
+{
+    uint32_t n = 0;
+
+    while (n < min_u32(word->gones, WORLD_PASTS) && word->gone[n].value != value) {
+        n++;
+    }
+    if (n == min_u32(word->gones, WORLD_PASTS)) {
+        n = word->gones++ % WORLD_PASTS;
+    }
+    word->gone[n].value = value;
+    word->gone[n].until = event;
+}
+
+/* A crash made it what it was before, and it may have been changed before anybody looked: then it
+ * was whatever it was and need not have stayed. */
+static void note_gap(struct world *world, struct world_word *word)
+{
+    word->crashes = world->crashes;
+    for (uint32_t n = word->firm; n < word->pasts; n++) {
+        note_gone(word, word->past[n], world->event);
     }
 }
 
@@ -994,10 +1015,7 @@ static void look_at_word(struct world *world, uint32_t block, uint32_t number, u
     struct world_word *word = &world->blocks[block].words[number];
 
     if (world->rules.logs && word->crashes != world->crashes) {
-        word->crashes = world->crashes;
-        word->gap = world->event;
-        word->gap_firm = word->firm;
-        word->gap_pasts = word->pasts;
+        note_gap(world, word);
     }
     if (value != word->value) {
         uint64_t before = word->value;
@@ -1335,11 +1353,12 @@ static bool was(struct world_word *word, uint64_t value, uint64_t since, bool is
             }
         }
     }
-    /* While this was asked a crash made it what it was before, and it was changed before anybody
-     * looked: then it may have been whatever it was and need not have stayed. */
-    for (uint32_t n = word->gap_firm; word->gap >= since && n < word->gap_pasts; n++) {
-        if (word->past[n] == value) {
-            return true;
+    for (uint32_t n = 0; n < min_u32(word->gones, WORLD_PASTS); n++) {
+        if (word->gone[n].until >= since) {
+            least = min_u64(least, word->gone[n].value);
+            if (word->gone[n].value == value) {
+                return true;
+            }
         }
     }
     return is_counter ? value >= least && value <= word->value + word->asked

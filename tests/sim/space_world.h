@@ -162,10 +162,8 @@ struct world_word {
     uint64_t changed; /* event */
     uint32_t olds;
     uint32_t pasts, firm, origin;
-    /* The event at which it was looked at again after a crash, how many crashes there were by then,
-     * and what of `past` it may have been in between. */
-    uint64_t gap, crashes;
-    uint32_t gap_firm, gap_pasts;
+    uint64_t crashes; /* how many there were when it was looked at last */
+    uint32_t gones;   /* in `gone` */
     uint32_t asked;
     /* From here on only as much of it as is said above. What it was in recent events; */
     struct {
@@ -174,6 +172,11 @@ struct world_word {
     /* ... what it was, in order, the last what it is: where nodes have logs it may be one of those
      * again that are not before `firm`; */
     uint64_t past[WORLD_PASTS];
+    /* ... what of that it may have been between a crash and the look behind it, at that event the
+     * last time, each value once; */
+    struct {
+        uint64_t value, until;
+    } gone[WORLD_PASTS];
     uint64_t wants[WORLD_ASKED]; /* values that may come to be; of a counter: their number */
 };
 
