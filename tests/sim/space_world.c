@@ -1392,6 +1392,7 @@ static void ask(struct world *world, struct world_client *client, uint8_t kind, 
 
     client->kind = kind;
     client->address = world->blocks[client->block].address;
+    client->life = world->blocks[client->block].life;
     client->since = world->event;
     client->is_timed = timeout_us != UINT64_MAX;
     client->was_held = false;
@@ -1729,8 +1730,8 @@ static void note_answer(struct world *world, struct world_node *node, struct wor
     claim(world, status != NIGH_OK || client->kind > SPACE_RECORD_SWAP || has_written(client),
           "what a thread asks passes what it wrote before");
     if (client->kind != SPACE_RECORD_ALLOC && client->kind != SPACE_RECORD_FLUSH &&
-        block->address != client->address) {
-        return; /* another block has its place here since */
+        block->life != client->life) {
+        return; /* another has its place here since, at the same address where a free was quick */
     }
     world->answers++;
     world->statuses[-status]++;

@@ -136,6 +136,7 @@ struct world_client {
     uint64_t address; /* of that block, then */
     uint64_t value;   /* what it wants to write */
     uint64_t since;   /* event */
+    uint64_t life;    /* of that block's place here, when it asked */
     size_t op;        /* of its history; SIZE_MAX: of none */
     bool is_timed;    /* it is given up in its time */
     bool was_held;    /* of a try: somebody held the block, or waited for it, while it went on */
