@@ -1016,6 +1016,9 @@ static void look_at_word(struct world *world, uint32_t block, uint32_t number, u
 
     if (world->rules.logs && word->crashes != world->crashes) {
         note_gap(world, word);
+        if (number == COUNTER) { /* which may be what it was because somebody counted anew */
+            word->origin = (uint32_t)__builtin_ctzll(readers);
+        }
     }
     if (value != word->value) {
         uint64_t before = word->value;
