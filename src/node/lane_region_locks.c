@@ -158,8 +158,10 @@ bool lane_region_guard_leave(struct lane_regions *at, struct region_guard *guard
     guard->begun = at->lane->sessions[guard->use->slot].begun;
     guard->is_leaving = true;
     timers_cancel(&at->timers, &guard->term.timer); /* of what is let go there is none */
+    /* From now on, not from when this turn began: it may be over since, and no lease looked for. */
     NIGH_ASSERT(timers_add(&at->timers, &guard->term.timer,
-                           clock_deadline_us(at->lane->now_us, LIMIT_NODE_GRACE_US)) == NIGH_OK);
+                           clock_deadline_us(clock_now_us(&clock_monotonic),
+                                             LIMIT_NODE_GRACE_US)) == NIGH_OK);
     list_push_back(&at->unsure, &guard->link);
     return true;
 }
