@@ -87,7 +87,7 @@ struct session_show_transfer {
     uint8_t reserved;
     uint64_t bytes; /* 0: not known yet */
     uint64_t done_bytes;
-    uint64_t took_us;             /* since it was asked for; 0: that was not timed */
+    uint64_t took_us;             /* since it was asked for; 0: that is not known */
     uint64_t ago_us;              /* it ended so long ago */
     char name[SESSION_SHOW_NAME]; /* one that is longer ends with an ellipsis; "": none, or not
                                      known yet */

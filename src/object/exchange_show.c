@@ -61,8 +61,9 @@ void show_note_pulled(struct exchange *exchange, const struct pull *pull)
     memcpy(at->id, pull->key.id, sizeof(at->id));
     at->way = way_of(pull->way);
     at->bytes = at->done_bytes = pull->content;
-    if (pull->asked_us != 0) {
-        at->took_us = exchange->now_us > pull->asked_us ? exchange->now_us - pull->asked_us : 1;
+    /* What is asked for and comes in one turn, which has one time, is not timed. */
+    if (pull->asked_us != 0 && exchange->now_us > pull->asked_us) {
+        at->took_us = exchange->now_us - pull->asked_us;
     }
     copy_name(exchange, pull, at->name);
 }

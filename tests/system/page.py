@@ -484,6 +484,9 @@ def transfers_are_told(loaded):
             assert at["name"].startswith("load-") and at["way"] in ("inline", "sent", "read", "pushed"), at
             if "took_us" in at:
                 assert abs(at["bytes_per_second"] - at["bytes"] * 1e6 / at["took_us"]) <= 1, at
+                assert at["took_us"] > 1, "a message there and one back within a microsecond"
+            else:
+                assert "bytes_per_second" not in at, at
 
 
 def long_names_are_cut(loaded):
