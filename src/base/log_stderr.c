@@ -16,7 +16,7 @@
 #include "base/clock.h"
 #include "base/fd.h"
 
-#define LOG_LOST_BYTES 160 /* room for the line that says how many were lost */
+#define LOG_LOST_BYTES 224 /* room for the line that says how many were lost */
 
 /* A pipe takes such a line whole or not at all. */
 _Static_assert(LOG_LOST_BYTES + LOG_TIME_BYTES + LOG_LINE_BYTES + 8 <= PIPE_BUF,
@@ -61,7 +61,8 @@ static void log_stderr_write(void *context, enum log_level level, const char *li
     if (lost > 0)
         before_length = snprintf(before, sizeof(before),
                                  "time=%s level=warn module=log msg=\"lines were lost: stderr took "
-                                 "none\" lost=%u\n",
+                                 "none\" lost=%u do=\"make room where the log goes, or read the "
+                                 "pipe faster\"\n",
                                  stamp, lost);
     parts[0] = (struct iovec){(void *)(uintptr_t) "\n", end_length};
     parts[1] = (struct iovec){before, (size_t)before_length};
