@@ -544,8 +544,8 @@ static int ls(struct cluster *cluster)
 
 /* ---- what is asked for ---------------------------------------------------- */
 
-/* "--http=7707", "-x": whether it is one that a node here cannot have. nighd takes the beginning of
- * an option for it, too, and none that it has is the beginning of one of these. */
+/* "--http=7707", "-x": whether it is one that a node here cannot have. The beginning of one, which
+ * nighd refuses, is told the same; none that it has is the beginning of one of these. */
 static bool is_refused(const char *word)
 {
     size_t length;
