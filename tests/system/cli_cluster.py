@@ -404,6 +404,21 @@ def test_a_node_whose_file_cannot_be_opened_lives(place):
 
 
 @with_place
+def test_a_node_whose_file_was_removed_lives(place):
+    """It has its socket; nothing is removed while it runs, and no other is started in its place."""
+    place.good("start", "2")
+    pid = place.pid(1)
+    os.unlink(os.path.join(place.dir, "node1.pid"))
+    place.fails(FAILED, ["node 1 lives", "node1.pid", f"pgrep -f {os.path.realpath(place.socket(1))}", "are left"], "stop")
+    place.fails(EXISTS, ["2 nodes run in"], "start")
+    assert place.states() == ["up", "up"] and os.path.exists(f"/proc/{pid}")
+    os.kill(pid, signal.SIGTERM)
+    wait_for(lambda: place.states()[1] == "not started")
+    place.good("stop")
+    assert place.is_clean()
+
+
+@with_place
 def test_what_cannot_be_removed_is_left_with_the_mark(place):
     """Here: what lies deeper than nodes put anything. Another stop goes on."""
     place.good("start", "1")
