@@ -197,7 +197,7 @@ static int told_of_end(struct cluster *cluster, uint32_t rank)
 static int told_of_time(struct cluster *cluster, const char *what)
 {
     if (interrupted != 0) {
-        cli_error(cluster->cli, "interrupted: the start is undone");
+        cli_warning(cluster->cli, "interrupted: undoing the start");
         return CLI_FAILED;
     }
     cli_error(cluster->cli,
@@ -482,6 +482,9 @@ static int start(struct cluster *cluster, const struct job *job)
         return CLI_OK;
     }
     ended = end_all(cluster, UNDO_US, &killed);
+    if (interrupted != 0 && ended == CLI_OK) { /* not before: a second signal ends that */
+        cli_error(cluster->cli, "interrupted: the start is undone");
+    }
     return killed > 0 || ended != CLI_OK ? CLI_FAILED : exit_code;
 }
 
