@@ -234,7 +234,7 @@ static void daemon_make_run_folder(const char *socket_path)
     memcpy(folder, socket_path, (size_t)(slash - socket_path));
     folder[slash - socket_path] = '\0';
     if (mkdir(folder, 0755) == 0)
-        LOG_INFO("socket's folder made", "path=%s", folder);
+        LOG_INFO("socket's folder made", "path=\"%s\"", LOG_QUOTE(folder));
 }
 
 static void daemon_say_ready(int ready_fd)
