@@ -62,8 +62,9 @@ extern const struct cli_verb cli_verbs[];
 #define CLI_COMMON_SHORT "s:p:jt:h"
 
 /*
- * getopt_long, except that what is wrong is said in one line. short_options begin with a colon; a
- * wrong option is '?', which cli_common_option turns into CLI_USAGE.
+ * getopt_long, except that what is wrong is said in one line, and that names are taken in full
+ * alone. short_options begin with a colon; a wrong option is '?', which cli_common_option turns
+ * into CLI_USAGE.
  */
 int cli_next_option(const struct cli *cli, int argc, char **argv, const char *short_options,
                     const struct option *options);

@@ -197,7 +197,7 @@ static int told_of_end(struct cluster *cluster, uint32_t rank)
 static int told_of_time(struct cluster *cluster, const char *what)
 {
     if (interrupted != 0) {
-        cli_error(cluster->cli, "interrupted: the start is undone");
+        cli_warning(cluster->cli, "interrupted: undoing the start");
         return CLI_FAILED;
     }
     cli_error(cluster->cli,
@@ -482,10 +482,38 @@ static int start(struct cluster *cluster, const struct job *job)
         return CLI_OK;
     }
     ended = end_all(cluster, UNDO_US, &killed);
+    if (interrupted != 0 && ended == CLI_OK) { /* not before: a second signal ends that */
+        cli_error(cluster->cli, "interrupted: the start is undone");
+    }
     return killed > 0 || ended != CLI_OK ? CLI_FAILED : exit_code;
 }
 
 /* ---- stop, ls ------------------------------------------------------------- */
+
+/* Of a node that lives, whether it is known which process it is: else nothing of it is removed. */
+static int look_whether_seen(const struct cluster *cluster, uint32_t rank)
+{
+    const struct cluster_node *node = &cluster->nodes[rank];
+    char path[CLUSTER_PATH_BYTES];
+
+    if (node->life != CLUSTER_LIVES || node->pid != 0) {
+        return CLI_OK;
+    }
+    if (node->is_nameless) {
+        cluster_path(cluster, rank, ".sock", path);
+        cli_error(cluster->cli,
+                  "node %u lives, but node%u.pid, which says as which process, was removed: end it "
+                  "by hand ('pgrep -f %s' finds it), then nigh cluster stop%s again; the files in "
+                  "%s are left",
+                  rank, rank, path, cluster->words, cluster->dir);
+        return CLI_FAILED;
+    }
+    cli_error(cluster->cli,
+              "node %u lives, but not where this program can see it: stop it "
+              "in the container, or as the user, that started it",
+              rank);
+    return CLI_DENIED;
+}
 
 static int stop(struct cluster *cluster)
 {
@@ -496,14 +524,11 @@ static int stop(struct cluster *cluster)
         return exit_code;
     }
     cluster_look(cluster);
-    for (uint32_t rank = 0; rank < cluster->count; rank++) {
-        if (cluster->nodes[rank].life == CLUSTER_LIVES && cluster->nodes[rank].pid == 0) {
-            cli_error(cluster->cli,
-                      "node %u lives, but not where this program can see it: stop it "
-                      "in the container, or as the user, that started it",
-                      rank);
-            return CLI_DENIED;
-        }
+    for (uint32_t rank = 0; exit_code == CLI_OK && rank < cluster->count; rank++) {
+        exit_code = look_whether_seen(cluster, rank);
+    }
+    if (exit_code != CLI_OK) {
+        return exit_code;
     }
     exit_code =
         end_all(cluster, cluster->cli->timeout_given ? cluster->cli->timeout_us : STOP_US, &killed);
@@ -544,8 +569,8 @@ static int ls(struct cluster *cluster)
 
 /* ---- what is asked for ---------------------------------------------------- */
 
-/* "--http=7707", "-x": whether it is one that a node here cannot have. nighd takes the beginning of
- * an option for it, too, and none that it has is the beginning of one of these. */
+/* "--http=7707", "-x": whether it is one that a node here cannot have. The beginning of one, which
+ * nighd refuses, is told the same; none that it has is the beginning of one of these. */
 static bool is_refused(const char *word)
 {
     size_t length;

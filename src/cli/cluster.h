@@ -45,7 +45,8 @@ struct cluster_node {
     int pidfd;   /* -1: none */
     int ready_fd; /* where it says that it serves; -1: it did, or is not waited for */
     uint16_t port;
-    bool is_own; /* a child of this process, not waited for before its end is dealt with */
+    bool is_nameless; /* it lives, and nothing says which process it is: its file is gone */
+    bool is_own;      /* a child of this process, not waited for before its end is dealt with */
 };
 
 struct cluster {

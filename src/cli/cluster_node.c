@@ -211,6 +211,16 @@ static bool find_process(struct cluster_node *node, int fd)
     return found;
 }
 
+/* Whether a node serves whose file was removed: it has its socket's lock, too. */
+static bool is_nameless(const struct cluster *cluster, uint32_t rank)
+{
+    int fd = open_of(cluster, rank, ".sock.lock", O_RDWR);
+    bool is_held = fd >= 0 && !is_free(fd);
+
+    fd_close(&fd);
+    return is_held;
+}
+
 static void look_at(const struct cluster *cluster, uint32_t rank, struct cluster_node *node)
 {
     const struct timespec pause = {.tv_nsec = LOOK_NS};
@@ -230,7 +240,10 @@ static void look_at(const struct cluster *cluster, uint32_t rank, struct cluster
         (void)nanosleep(&pause, NULL);
         is_held = !is_free(fd);
     }
-    node->life = is_held || may_be_held ? CLUSTER_LIVES : fd < 0 ? CLUSTER_NEVER : CLUSTER_DIED;
+    node->is_nameless = fd < 0 && !may_be_held && is_nameless(cluster, rank);
+    node->life = is_held || may_be_held || node->is_nameless ? CLUSTER_LIVES
+                 : fd < 0                                    ? CLUSTER_NEVER
+                                                             : CLUSTER_DIED;
     fd_close(&fd);
 }
 

@@ -52,13 +52,22 @@ static void print_help(const struct cli *cli)
     cli_print_help(verb->name, verb->arguments, verb->summary, verb->options);
 }
 
+/* Whether a long option was given in full: getopt_long takes the beginning of its name for it, and
+ * who looks for --json before there is a verb does not. */
+static bool is_whole(char **argv, const char *name)
+{
+    const char *word = argv[optarg == argv[optind - 1] ? optind - 2 : optind - 1] + 2;
+
+    return strlen(name) == strcspn(word, "=");
+}
+
 int cli_next_option(const struct cli *cli, int argc, char **argv, const char *short_options,
                     const struct option *options)
 {
-    int option;
+    int option, place = -1; /* of a long option in the table */
 
     opterr = 0;
-    option = getopt_long(argc, argv, short_options, options, NULL);
+    option = getopt_long(argc, argv, short_options, options, &place);
     if (option == '?' || option == ':') {
         const char *where = cli->verb[0] == '\0' ? " before the verb" : "";
         const char *last = argv[optind - 1];
@@ -70,6 +79,10 @@ int cli_next_option(const struct cli *cli, int argc, char **argv, const char *sh
         }
         (void)(option == ':' ? cli_usage(cli, "a value is missing after %s", last)
                              : cli_usage(cli, "there is no option %s%s", last, where));
+        return '?';
+    }
+    if (option != -1 && place >= 0 && !is_whole(argv, options[place].name)) {
+        (void)cli_usage(cli, "write --%s in full", options[place].name);
         return '?';
     }
     return option;

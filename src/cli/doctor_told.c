@@ -196,11 +196,12 @@ static bool is_line(const char *line, bool in_section)
            (in_section && strpbrk(line, "=:") != NULL);
 }
 
-/* The next line, trimmed, or NULL; *fits: it is not too long for nighd. What of it does not fit
- * here is none that says anything. */
+/* The next line, trimmed, or NULL; *fits: it is not too long for nighd, and begins with no blank,
+ * or says nothing. What of it does not fit here is none that says anything. */
 static char *next_line(FILE *file, char line[LINE_BYTES], bool *fits)
 {
     size_t length;
+    char *said;
     int c = '\n';
 
     if (fgets(line, LINE_BYTES, file) == NULL) {
@@ -213,10 +214,23 @@ static char *next_line(FILE *file, char line[LINE_BYTES], bool *fits)
             c = fgetc(file);
         } while (c != '\n' && c != EOF);
     }
-    return trim(line);
+    said = trim(line);
+    *fits = *fits && (said == line || strchr("#;", said[0]) != NULL);
+    return said;
 }
 
-/* Lines of an ini file; what stands behind " ;" is a comment, as nighd has it. */
+/* What a value ends with, as nighd has it: a semicolon behind a blank, and what follows; NULL. */
+static char *find_comment(char *value)
+{
+    char *at = strchr(value, ';');
+
+    while (at != NULL && (at == value || !isspace((unsigned char)at[-1]))) {
+        at = strchr(at + 1, ';');
+    }
+    return at;
+}
+
+/* Lines of an ini file. */
 static bool read_lines(const char *root, const char *path, const char *folder, struct setup *setup)
 {
     char line[LINE_BYTES], *key;
@@ -237,7 +251,7 @@ static bool read_lines(const char *root, const char *path, const char *folder, s
             in_section = true;
             of_node = strncmp(key, "[node]", strlen("[node]")) == 0;
         } else if (of_node && value != NULL && key[0] != '#' && key[0] != ';') {
-            comment = strstr(value, " ;");
+            comment = find_comment(value);
             *value++ = '\0';
             if (comment != NULL) {
                 *comment = '\0';

@@ -22,7 +22,9 @@ enum {
     PEM_HEAD_BYTES = 64,    /* "-----BEGIN ENCRYPTED PRIVATE KEY-----" and the like */
     DIGITS_MOST = 20,       /* of a number */
     LETTERS_OF_UNIT = 3,
-    TEXT_LEAST = 4 /* of constants: bytes on end that can be printed */
+    GROUPS_HEX = 32,   /* so many hexadecimal digits in groups are taken for a secret */
+    GROUPS_LOOK = 512, /* numbers in so many bytes are a table: each is looked at but a few times */
+    TEXT_LEAST = 4     /* of constants: bytes on end that can be printed */
 };
 
 /* Fields whose values are names. */
@@ -313,6 +315,51 @@ static bool has_secret(const char *token, size_t length)
     return run >= REDACT_SECRET_HEX;
 }
 
+/* How much from `text` on is a key in groups: hexadecimal digits with single blanks among them. Of
+ * numbers alone, as in a table, it is none. 0: it is none. */
+static size_t grouped_secret(const char *text, size_t bytes)
+{
+    size_t digits = 0, letters = 0, at = 0, end = 0, count = 0;
+
+    do {
+        size_t group = at;
+
+        while (at < bytes && isxdigit((unsigned char)text[at])) {
+            letters += isalpha((unsigned char)text[at]) ? 1 : 0;
+            at++;
+        }
+        if (at == group || (at < bytes && isalnum((unsigned char)text[at]))) {
+            break;
+        }
+        digits += at - group;
+        end = at;
+        count++;
+    } while ((letters > 0 || at < GROUPS_LOOK) && at < bytes &&
+             (text[at] == ' ' || text[at] == '\t') && ++at < bytes);
+    return count > 1 && digits >= GROUPS_HEX && letters > 0 ? end : 0;
+}
+
+/* Where the hexadecimal digits begin that a word ends with; its length: it ends with others. */
+static size_t last_digits(const char *word, size_t length)
+{
+    size_t begin = length;
+
+    while (begin > 0 && isxdigit((unsigned char)word[begin - 1])) {
+        begin--;
+    }
+    return begin > 0 && isalnum((unsigned char)word[begin - 1]) ? length : begin;
+}
+
+/* What a terminal takes for more than a text is not for who reads the report. */
+static void write_text(const char *text, size_t length, FILE *out)
+{
+    for (size_t at = 0; at < length; at++) {
+        bool is_control = iscntrl((unsigned char)text[at]) && strchr("\n\t", text[at]) == NULL;
+
+        fputc(text[at] == '\0' || is_control ? '?' : text[at], out);
+    }
+}
+
 static void write_secret(struct redact *redact, FILE *out)
 {
     fputs("<removed>", out);
@@ -397,7 +444,7 @@ static void write_token(struct redact *redact, const char *token, size_t length,
         return;
     }
     if (redact->keeps_names) {
-        fwrite(token, 1, length, out);
+        write_text(token, length, out);
         return;
     }
     while (end > 0 && strchr(".:!?", token[end - 1]) != NULL) {
@@ -405,11 +452,11 @@ static void write_token(struct redact *redact, const char *token, size_t length,
     }
     if (of_name ? strspn(token, "0123456789") >= end && end <= 6
                 : is_time(token, end) || is_number(token, end) || is_known(redact, token, end)) {
-        fwrite(token, 1, end, out);
+        write_text(token, end, out);
     } else {
         write_hashed(redact, token, end, out);
     }
-    fwrite(token + end, 1, length - end, out);
+    write_text(token + end, length - end, out);
 }
 
 /* ---- the text ------------------------------------------------------------- */
@@ -451,6 +498,27 @@ static void pass(struct place *place, char c)
     place->is_field = place->is_field && c == '"';
 }
 
+/* A word without an address in it, and the key in groups that it begins; how much that is. */
+static size_t write_plain(struct redact *redact, const char *text, size_t length, size_t bytes,
+                          struct place *place, FILE *out)
+{
+    size_t begin = last_digits(text, length);
+    size_t grouped = grouped_secret(text + begin, bytes - begin);
+
+    if (grouped > 0) {
+        if (begin > 0) {
+            write_token(redact, text, begin, place->of_name, out);
+        }
+        write_secret(redact, out);
+        place->is_field = false;
+        return begin + grouped;
+    }
+    write_token(redact, text, length, place->of_name, out);
+    place->is_field =
+        !place->of_name && is_among(name_fields, ARRAY_LENGTH(name_fields), text, length);
+    return length;
+}
+
 /* A word from `text` on, and the address or the secret that it begins; how much that is. */
 static size_t write_word(struct redact *redact, const char *text, size_t length, size_t bytes,
                          struct place *place, FILE *out)
@@ -463,7 +531,7 @@ static size_t write_word(struct redact *redact, const char *text, size_t length,
         if (told.word > 0) {
             write_token(redact, text, told.word, place->of_name, out);
         }
-        fwrite(text + told.word, 1, told.begin - told.word, out);
+        write_text(text + told.word, told.begin - told.word, out);
         write_secret(redact, out);
         *place = (struct place){0};
         return told.end;
@@ -482,10 +550,7 @@ static size_t write_word(struct redact *redact, const char *text, size_t length,
         place->is_field = false;
         return scheme + 3 + secret;
     }
-    write_token(redact, text, length, place->of_name, out);
-    place->is_field =
-        !place->of_name && is_among(name_fields, ARRAY_LENGTH(name_fields), text, length);
-    return length;
+    return write_plain(redact, text, length, bytes, place, out);
 }
 
 void redact_write(struct redact *redact, const char *text, size_t bytes, FILE *out)
@@ -505,7 +570,7 @@ void redact_write(struct redact *redact, const char *text, size_t bytes, FILE *o
             if (token[0] != '"' || !is_escaped(text, at)) {
                 pass(&place, token[0]);
             }
-            fputc(token[0] == '\0' ? '?' : token[0], out);
+            write_text(token, 1, out);
             length = 1;
         } else if (place.is_field && strncmp(token, ": \"", 3) == 0) {
             fputs(": \"", out); /* "name": "..." */

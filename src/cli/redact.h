@@ -8,7 +8,8 @@
  * that has names.
  *
  * Secrets go in any case, also where names are kept: what stands behind "://" up to the "@", long
- * runs of hexadecimal digits, a line from "password=" on, and private keys in PEM. One thread.
+ * runs of hexadecimal digits, also in groups, a line from "password=" on, and private keys in PEM.
+ * Control bytes, which a terminal would obey, become '?'. One thread.
  */
 #ifndef CLI_REDACT_H
 #define CLI_REDACT_H

@@ -2,11 +2,13 @@
 /*
  * See config.h.
  *
- * inih reads the file; it cuts lines of INI_LINE_BYTES without a word and does not tell of a
- * section without keys, so the lines are looked over first.
+ * inih reads the file; it cuts lines of INI_LINE_BYTES without a word, takes one that begins with a
+ * blank for more of the key above and does not tell of a section without keys, so the lines are
+ * looked over first.
  */
 #include "daemon/config.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ini.h>
@@ -84,6 +86,16 @@ static bool config_open_section(struct daemon_options *options, const char *sect
 
 /* ---- the look over the lines ---------------------------------------------- */
 
+/* Whether there is something behind blanks, and no comment. */
+static bool config_is_indented(const char *line, size_t length)
+{
+    size_t at = 0;
+
+    while (at < length && isspace((unsigned char)line[at]))
+        at++;
+    return at > 0 && at < length && line[at] != '#' && line[at] != ';';
+}
+
 static bool config_check_line(struct daemon_options *options, const char *line, size_t length,
                               uint32_t number, char *why, size_t why_bytes)
 {
@@ -99,6 +111,12 @@ static bool config_check_line(struct daemon_options *options, const char *line, 
     }
     if (memchr(line, 0, length) != NULL) {
         snprintf(why, why_bytes, "the line has a zero byte; this is no text file");
+        return false;
+    }
+    if (config_is_indented(line, length)) {
+        snprintf(why, why_bytes,
+                 "the line begins with a blank: keys and sections begin their "
+                 "lines");
         return false;
     }
     if (length == 0 || line[0] != '[')

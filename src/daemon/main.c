@@ -137,6 +137,23 @@ static nigh_status daemon_set_ready_fd(struct daemon_options *options, const cha
 }
 
 /*
+ * Whether a flag was given in full. getopt_long takes the beginning of a name for it, too; but who
+ * reads a node's command line (nigh doctor, nigh support) knows whole names alone.
+ */
+static bool daemon_flag_is_whole(char **argv, const char *name, char *why, size_t why_bytes)
+{
+    const char *word = argv[optarg == argv[optind - 1] ? optind - 2 : optind - 1] + 2;
+    size_t length = strcspn(word, "=");
+
+    if (strlen(name) == length)
+        return true;
+    snprintf(why, why_bytes,
+             "there is no option --%.*s: write --%s in full; nighd --help lists the options",
+             (int)length, word, name);
+    return false;
+}
+
+/*
  * One pass over the flags. The first (`first`) only looks for --help, --version and --config, so
  * that the file can be read before flags override it; NIGH_PENDING says that all is said already.
  */
@@ -146,18 +163,20 @@ static nigh_status daemon_read_flags(int argc, char **argv, bool first,
     struct option table[DAEMON_FLAGS + DAEMON_OPTIONS_COUNT + 1];
     char reason[OPTIONS_WHY_BYTES];
     nigh_status status = NIGH_OK;
-    int flag;
+    int flag, place = 0;
 
     daemon_make_getopt(table);
     optind = 0;
     opterr = 0;
-    while (status == NIGH_OK && (flag = getopt_long(argc, argv, ":", table, NULL)) != -1) {
+    while (status == NIGH_OK && (flag = getopt_long(argc, argv, ":", table, &place)) != -1) {
         if (flag == '?' || flag == ':') {
             snprintf(why, why_bytes, "%s %.60s; nighd --help lists the options",
                      flag == ':' ? "a value is missing after" : "there is no option",
                      argv[optind - 1]);
             return NIGH_INVALID;
         }
+        if (!daemon_flag_is_whole(argv, table[place].name, why, why_bytes))
+            return NIGH_INVALID;
         if (flag == FLAG_HELP && first) {
             daemon_print_help();
             return NIGH_PENDING;
@@ -215,7 +234,7 @@ static void daemon_make_run_folder(const char *socket_path)
     memcpy(folder, socket_path, (size_t)(slash - socket_path));
     folder[slash - socket_path] = '\0';
     if (mkdir(folder, 0755) == 0)
-        LOG_INFO("socket's folder made", "path=%s", folder);
+        LOG_INFO("socket's folder made", "path=\"%s\"", LOG_QUOTE(folder));
 }
 
 static void daemon_say_ready(int ready_fd)

@@ -82,7 +82,8 @@ nigh_status incarnation_begin(const char *directory, uint32_t above, uint64_t wa
     number = max_u32(number, above + 1);
     if (directory[0] != '\0' && (fd < 0 || !write_number(fd, number))) {
         LOG_WARN("the number of this life is not remembered",
-                 "path=%s errno=%d do=\"see to the disk of --state, or of --spill\"", path, errno);
+                 "path=\"%s\" errno=%d do=\"see to the disk of --state, or of --spill\"",
+                 LOG_QUOTE(path), errno);
     }
     fd_close(&fd);
     *incarnation = number;

@@ -320,8 +320,8 @@ nigh_status node_start(const struct node_settings *settings, struct keeper *keep
         return status;
     why[0] = '\0';
     LOG_INFO("node started",
-             "socket=%s memory=%llu extent=%llu lanes=%u spin_us=%u objects=%llu huge=%s",
-             settings->socket_path[0] != '\0' ? settings->socket_path : "none",
+             "socket=\"%s\" memory=%llu extent=%llu lanes=%u spin_us=%u objects=%llu huge=%s",
+             LOG_QUOTE(settings->socket_path[0] != '\0' ? settings->socket_path : "none"),
              (unsigned long long)node->settings.memory_bytes,
              (unsigned long long)node->extents->extent_bytes, node->settings.lanes,
              settings->spin_us, (unsigned long long)node->settings.max_objects,

@@ -207,10 +207,10 @@ nigh_status views_file_write(struct views_file *file, const void *bytes, size_t 
         is_written = false;
     }
     if (!is_written) {
-        LOG_ERROR(
-            "what this node says in votes cannot be kept",
-            "path=%s errno=%d do=\"make room on the disk of --state, and start the node again\"",
-            file->path, error);
+        LOG_ERROR("what this node says in votes cannot be kept",
+                  "path=\"%s\" errno=%d do=\"make room on the disk of --state, and start the node "
+                  "again\"",
+                  LOG_QUOTE(file->path), error);
         return NIGH_DISK;
     }
     return NIGH_OK;

@@ -233,8 +233,27 @@ def test_who_interrupts_a_start_has_it_undone(place):
         if number != signal.SIGINT:
             start.send_signal(number)  # as timeout(1) does
         _, said = start.communicate(timeout=120)
-        assert start.returncode == FAILED and "interrupted" in first + said, (start.returncode, first, said)
+        assert start.returncode == FAILED and first == "nigh cluster: interrupted: undoing the start\n", (start.returncode, first)
+        assert said == "nigh cluster: interrupted: the start is undone\n", said
         assert place.is_clean()
+
+
+@with_place
+def test_who_interrupts_that_is_not_told_that_it_is_undone(place):
+    start = subprocess.Popen([NIGH, "cluster", "start", "2", "--dir", place.dir, "--nighd", NIGHD],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: os.path.exists(os.path.join(place.dir, "node1.pid")) and os.path.getsize(
+        os.path.join(place.dir, "node1.pid")) > 0)
+    pid = place.pid(1)
+    os.kill(pid, signal.SIGSTOP)  # it takes its time to end, which is told first
+    start.send_signal(signal.SIGINT)
+    first = start.stderr.readline()
+    start.send_signal(signal.SIGINT)
+    _, said = start.communicate(timeout=120)
+    assert start.returncode == -signal.SIGINT and "undoing" in first and said == "", (start.returncode, first, said)
+    os.kill(pid, signal.SIGCONT)
+    place.good("stop")
+    assert place.is_clean()
 
 
 @with_place
@@ -399,6 +418,21 @@ def test_a_node_whose_file_cannot_be_opened_lives(place):
     place.fails(EXISTS, ["1 node runs in"], "start")
     assert os.path.exists(place.socket(0)) and os.path.exists(f"/proc/{pid}")
     os.rename(os.path.join(place.folder, "kept"), path)
+    place.good("stop")
+    assert place.is_clean()
+
+
+@with_place
+def test_a_node_whose_file_was_removed_lives(place):
+    """It has its socket; nothing is removed while it runs, and no other is started in its place."""
+    place.good("start", "2")
+    pid = place.pid(1)
+    os.unlink(os.path.join(place.dir, "node1.pid"))
+    place.fails(FAILED, ["node 1 lives", "node1.pid", f"pgrep -f {os.path.realpath(place.socket(1))}", "are left"], "stop")
+    place.fails(EXISTS, ["2 nodes run in"], "start")
+    assert place.states() == ["up", "up"] and os.path.exists(f"/proc/{pid}")
+    os.kill(pid, signal.SIGTERM)
+    wait_for(lambda: place.states()[1] == "not started")
     place.good("stop")
     assert place.is_clean()
 

@@ -789,6 +789,9 @@ def test_json_of_errors(node, folder):
     one(EXISTS, "exists already", "put", "x", "-", node=node)
     one(USAGE, "1 to 255", "put", "", "-", node=node)
     one(USAGE, "no option --rocket", "ls", "--rocket", node=node)
+    one(USAGE, "write --ids in full", "ls", "--id", node=node)
+    one(USAGE, "write --timeout in full", "ls", "--time=1s", node=node)
+    one(USAGE, "write --timeout in full", "ls", "--time", "1s", node=node)
     one(USAGE, "no option --rocket", "", "--rocket", node=node)
     one(USAGE, "no verb", "", node=node)
     one(USAGE, "rocket", "help", "rocket", node=node)
@@ -1122,6 +1125,7 @@ def test_options_before_the_verb(node, folder):
     fails(NOT_FOUND, ["nosuch"], "--pool", "nosuch", "ls", node=node)
     cases = [
         (["--no-such-thing", "ls"], ["--no-such-thing", "before the verb"]),
+        (["--js", "ls"], ["write --json in full"]),
         (["-o", folder + "/out", "get", "x"], ["-o", "before the verb"]),
         (["--timeout", "soon", "ls"], ["--timeout", "soon"]),
         (["--socket"], ["--socket", "value"]),

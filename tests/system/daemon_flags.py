@@ -67,6 +67,11 @@ def test_wrong_flags(folder, good):
         (["--memory", "99999999999999999999"], ["not a size"]),
         (good + ["--no-such-thing"], ["no option", "--help"]),
         (good + ["-x"], ["no option"]),
+        # Beginnings of names, which getopt_long would take; also where the value is the same word.
+        (["--memo", "16M"], ["no option --memo: write --memory in full", "--help"]),
+        (good + ["--conf=c"], ["no option --conf: write --config in full"]),
+        (good + ["--spin", "--spin"], ["no option --spin: write --spin-us in full"]),
+        (good + ["--vers"], ["no option --vers: write --version in full"]),
         (good + ["stray"], ["\"stray\"", "--help"]),
         (good + ["--lanes", "3"], ["3 lanes", "1, 2, 4"]),
         (good + ["--lanes", "128"], ["--lanes", "number up to 64"]),

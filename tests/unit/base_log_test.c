@@ -10,8 +10,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -358,8 +361,9 @@ static int log_while_nobody_reads(void *context)
     LOG_INFO("again", "a=1");
     memset(text, 0, sizeof(text));
     (void)!read(ends[0], text, sizeof(text) - 1);
-    return strstr(text, "lost=3\ntime=") != NULL && strstr(text, "msg=\"read\" a=1\n") != NULL &&
-                   strstr(text, "unread") == NULL &&
+    return strstr(text, "lost=3 do=\"make room where the log goes, or read the pipe "
+                        "faster\"\ntime=") != NULL &&
+                   strstr(text, "msg=\"read\" a=1\n") != NULL && strstr(text, "unread") == NULL &&
                    strstr(strstr(text, "lost=") + 1, "lost=") == NULL
                ? 0
                : 1;
@@ -376,6 +380,57 @@ static void a_line_that_nobody_reads_is_lost_and_counted(void **state)
         close(ends[0]);
         close(ends[1]);
     }
+}
+
+enum {
+    TORN_AT = 50 /* in the midst of a line */
+};
+
+static void let_files_grow(rlim_t bytes)
+{
+    struct rlimit limit;
+
+    (void)getrlimit(RLIMIT_FSIZE, &limit);
+    limit.rlim_cur = bytes;
+    (void)setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+/* A file that may not grow is as one on a full disk. 0: what was torn is lost, and ended. */
+static int log_into_a_full_file(void *context)
+{
+    int fd = *(int *)context;
+    char text[1024] = "";
+    const char *at = text + TORN_AT;
+
+    (void)signal(SIGXFSZ, SIG_IGN);
+    dup2(fd, STDERR_FILENO);
+    log_set_sink(log_stderr_open());
+    let_files_grow(TORN_AT);
+    LOG_INFO("torn", "a=1");
+    LOG_INFO("refused", "a=1");
+    let_files_grow(TORN_AT + 1);
+    LOG_INFO("has room for the end of the torn one alone", "a=1");
+    let_files_grow(RLIM_INFINITY);
+    LOG_INFO("whole", "a=1");
+    LOG_INFO("again", "a=1");
+    (void)!pread(fd, text, sizeof(text) - 1, 0);
+    return strncmp(at, "\ntime=", 6) == 0 && (at = strstr(at, " lost=3")) != NULL &&
+                   (at = strstr(at, "\ntime=")) != NULL &&
+                   (at = strstr(at, "msg=\"whole\" a=1\ntime=")) != NULL &&
+                   strstr(at, "msg=\"again\" a=1\n") != NULL && strstr(text, "refused") == NULL &&
+                   strstr(at, "lost=") == NULL
+               ? 0
+               : 1;
+}
+
+static void a_torn_line_is_lost_and_ends(void **state)
+{
+    int fd = memfd_create("log", MFD_CLOEXEC);
+
+    (void)state;
+    assert_true(fd >= 0);
+    assert_int_equal(support_join(support_fork(log_into_a_full_file, &fd), 20000), 0);
+    close(fd);
 }
 
 static int log_to_a_terminal(void *context)
@@ -425,6 +480,7 @@ int main(void)
         LOG_TEST(time_is_written_in_utc),
         LOG_TEST(stderr_sink_writes_one_line),
         LOG_TEST(a_line_that_nobody_reads_is_lost_and_counted),
+        LOG_TEST(a_torn_line_is_lost_and_ends),
         LOG_TEST(a_terminal_that_takes_nothing_stops_nobody),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -231,11 +231,11 @@ static void directories_that_will_not_do_are_said(void **state)
     set_mode("/var/lib/nigh", 0777);
     look_at_config("[node]\nstate = /var/lib/nigh\n", other, false);
     expect(DOCTOR_GOOD, "state dir", "can be written", NULL);
-    look_at_config("[node]\nlog-dir = /run/nigh\nspill=/run/nigh/spill ; a comment\n"
+    look_at_config("[node]\nlog-dir = /run/nigh\nspill=/run/nigh/spill\t;a comment\n"
                    "state: /run/nigh/state\n",
                    own, false);
     expect(DOCTOR_NOTE, "log dir", "lies in memory (tmpfs)", "a disk");
-    expect(DOCTOR_NOTE, "spill dir", "/run/nigh/spill", "a disk");
+    expect(DOCTOR_NOTE, "spill dir", "/run/nigh/spill (", "a disk");
     expect(DOCTOR_NOTE, "state dir", "votes is lost", "a disk");
     put("/run/kept/x", "");
     look_at_config("[node]\nstate = /run/kept/state\n", own, false);
@@ -260,7 +260,8 @@ static void lines_that_are_none_are_said(void **state)
     } cases[] = {{"[node]\nhttp = 7707\nspill\n", ":3: "},
                  {"# x\nspill = /no\n[node]\n", ":2: "},
                  {"[node\n", ":1: "},
-                 {"[node]\n\n[nodes]\n", ":3: "}};
+                 {"[node]\n\n[nodes]\n", ":3: "},
+                 {"[node]\n\tlanes = 2\n", ":2: "}};
     static struct setup setup;
     char line[256] = "[node]\nspill = ";
     uid_t own = geteuid();
@@ -270,7 +271,8 @@ static void lines_that_are_none_are_said(void **state)
         look_at_config(cases[i].text, own, true);
         expect(DOCTOR_BAD, "config", cases[i].where, "nighd --check");
     }
-    look_at_config("\n; [x\n[node]\n  lanes: 2 ; x\n[pool a]\nmode = 0600\n#", own, true);
+    look_at_config("\n; [x\n[node]\nlanes: 2 ; x\n  # x\n\t;x\n \n[pool a]\nmode = 0600\n#", own,
+                   true);
     assert_int_equal(kept_count, 0);
     look_at_config("\xef\xbb\xbf[node]\nspill = /no/such/place\n", own, true);
     expect(DOCTOR_BAD, "spill dir", "/no/such: No such file", "mkdir -p");

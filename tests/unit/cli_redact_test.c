@@ -168,6 +168,62 @@ static void secrets_go_in_any_case(void **state)
     expect_kept("payroll at 10.0.0.1:7470 of /a/member"); /* as names are kept */
 }
 
+/* Written in groups, as people read a key aloud, and programs print bytes. */
+static void keys_in_groups_go(void **state)
+{
+    static const char *const keys[] = {
+        "00112233445566ab 8899aabbccddeeff 00112233445566ab 8899aabbccddeeff",
+        "00112233445566ab\t8899aabbccddeeff",
+        "0011 2233 4455 66ab 0011 2233 4455 66AB",
+        "00 11 22 33 44 55 66 77 88 99 aa 11 22 33 44 55",
+    };
+    static const char *const places[] = {
+        "why: %s", "name=\"%s\" why=\"node\"", "why=%s", "why:%s.", "(%s)", "%s node"};
+    char text[256], left[64];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LENGTH(keys) * ARRAY_LENGTH(places) * 2; i++) {
+        redact.keeps_names = i % 2 == 1;
+        (void)snprintf(text, sizeof(text), places[i / 2 % ARRAY_LENGTH(places)],
+                       keys[i / 2 / ARRAY_LENGTH(places)]);
+        (void)snprintf(left, sizeof(left), places[i / 2 % ARRAY_LENGTH(places)], "<removed>");
+        assert_string_equal(without(text), left);
+        assert_int_equal(redact.secrets, i + 1);
+    }
+    redact.keeps_names = false;
+    /* Numbers of a table; too few digits; more than one blank; words. */
+    expect_kept("1024 4096 0 0 163840 12 77777777 12345678 0 0 1");
+    redact.keeps_names = true;
+    expect_kept("00112233445566ab 8899aabbccddeef");
+    expect_kept("00112233445566ab  8899aabbccddeeff");
+    expect_kept("00112233445566ab 8899aabbccddeexx");
+    expect_kept("a bad face added a dead bee 00 x");
+}
+
+static void what_moves_a_cursor_goes(void **state)
+{
+    static const char text[] = "a\x1b[2J member \r\x7f is\b\n\tm\xc3\xbcller\0 ";
+    FILE *file;
+    size_t bytes;
+
+    (void)state;
+    for (int keeps = 0; keeps < 2; keeps++) {
+        redact.keeps_names = keeps == 1;
+        free(written);
+        file = open_memstream(&written, &bytes);
+        assert_non_null(file);
+        redact_write(&redact, text, sizeof(text) - 1, file);
+        assert_int_equal(fclose(file), 0);
+        assert_int_equal(strlen(written), bytes);
+        for (size_t at = 0; at < bytes; at++) {
+            assert_true(strchr("\n\t", written[at]) != NULL || (unsigned char)written[at] >= ' ');
+            assert_true(written[at] != 0x7f);
+        }
+        assert_non_null(strstr(written, "\n\t"));
+    }
+    assert_string_equal(written, "a?[2J member ?? is?\n\tm\xc3\xbcller? ");
+}
+
 static void what_is_said_to_be_a_secret_goes(void **state)
 {
     static const char *const cases[] = {
@@ -297,6 +353,8 @@ int main(void)
         REDACT_TEST(the_same_word_is_the_same_digits),
         REDACT_TEST(values_of_name_fields_go),
         REDACT_TEST(secrets_go_in_any_case),
+        REDACT_TEST(keys_in_groups_go),
+        REDACT_TEST(what_moves_a_cursor_goes),
         REDACT_TEST(what_is_said_to_be_a_secret_goes),
         REDACT_TEST(passwords_of_all_characters_go),
         REDACT_TEST(passwords_are_looked_for_nearby),

@@ -82,6 +82,16 @@ static void an_empty_file_changes_nothing(void **state)
     assert_int_equal(options.pool_count, 0);
 }
 
+static void what_stands_behind_blanks_may_be_nothing(void **state)
+{
+    (void)state;
+    assert_int_equal(parse(" \t\n  # a comment\n[node]\nlanes = 2\t; too\n\t; one\n \r\n"
+                           "spin-us = 3\n  "),
+                     NIGH_OK);
+    assert_int_equal(options.lanes, 2);
+    assert_int_equal(options.spin_us, 3);
+}
+
 static void each_fault_names_its_line(void **state)
 {
     static const struct {
@@ -108,6 +118,9 @@ static void each_fault_names_its_line(void **state)
         {"[pool a]\nstrict = perhaps\n", "f:2: pool a: ", "yes or no"},
         {"[pool a]\ncolour = red\n", "f:2: pool a: ", "colour"},
         {"[pool a]\nmode = 0600\nmode = 0600\n", "f:3: ", "twice"},
+        {"[node]\n  memory = 64M\n  lanes = 1\n", "f:2: ", "begins with a blank"},
+        {"[node]\nmemory = 64M\n\tlanes = 1\n", "f:3: ", "begins with a blank"},
+        {"[node]\nmemory = 64M\n [pool a]\n", "f:3: ", "begins with a blank"},
     };
 
     (void)state;
@@ -182,6 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(options_and_pools_are_read),
         cmocka_unit_test(an_empty_file_changes_nothing),
+        cmocka_unit_test(what_stands_behind_blanks_may_be_nothing),
         cmocka_unit_test(each_fault_names_its_line),
         cmocka_unit_test(lines_and_files_have_a_bound),
         cmocka_unit_test(a_zero_byte_is_no_end_of_the_file),

@@ -95,7 +95,11 @@ plant src/base/b.c '/* B. */\nvoid f(void)\n{\n    LOG_WARN("it broke", "do=\\"n
 expect 1 "says too little of what to do: it broke" "log: nothing, and not what was done" "$tree/tools/check-log"
 plant src/base/b.c '/* B. */\nvoid f(void)\n{\n    LOG_WARN("it broke, and all of that is told here", "do=\\"see to the machine\\"");\n}\n'
 expect 1 "is longer than half of the 120 bytes of a line" "log: what to do may be cut off" "$tree/tools/check-log"
-plant src/base/b.c '/* B. */\nvoid f(void)\n{\n    LOG_WARN("it "\n             "broke", /* (why */\n             "a=%s" B " do=\\"see "\n             "to it\\"", g(1, ")"));\n    LOG_ERROR("it broke", "do=\\"%s\\"", what_to_do(1));\n    LOG_WARN("it broke", "do=\\"nothing: it is mended\\"");\n    LOG_INFO("it works");\n}\n'
+plant src/base/b.c '/* B. */\nvoid f(void)\n{\n    LOG_INFO("it works", "a=1 path=%s", path);\n}\n'
+expect 1 "src/base/b.c:4: has a path without quotes: path=%s" "log: a path without quotes" "$tree/tools/check-log"
+plant src/base/b.c '/* B. */\nconst char *f(void)\n{\n    return "time=%s level=warn msg="\n           "\\"it broke\\"\\n";\n}\n'
+expect 1 'src/base/b.c:4: does not say what to do at its end: msg=\"it broke\"' "log: a line that is put together without LOG_WARN" "$tree/tools/check-log"
+plant src/base/b.c '/* B. */\nvoid f(void)\n{\n    LOG_WARN("it "\n             "broke", /* (why */\n             "a=%s" B " do=\\"see "\n             "to it\\"", g(1, ")"));\n    LOG_ERROR("it broke", "do=\\"%s\\"", what_to_do(1));\n    LOG_WARN("it broke", "do=\\"nothing: it is mended\\"");\n    LOG_INFO("it works");\n    LOG_INFO("path=%s", "path=\\"%s\\" a=\\"%s\\"", path, "path=%s");\n    (void)strstr("level=warn", "level=error a=1 do=\\"mend it\\"\\n");\n}\n'
 expect 0 "" "log: what to do passes" "$tree/tools/check-log"
 rm "$tree/src/base/b.c" "$tree/src/base/log.h"
 
