@@ -31,6 +31,7 @@ struct report {
     struct json json;
     const char *config; /* --config; NULL: not given */
     pid_t pid;          /* of the node that lives; 0: not known */
+    pid_t limited;      /* whose limits are looked at: the node's; 0: this process's */
     uid_t uid;
     bool lives, knows_setup;
     bool has_own_net; /* the node has another network than this process */
@@ -282,8 +283,9 @@ static void look_at_fabric(struct report *report, const struct admission_facts *
                       : uses_rdma                 ? "the node uses verbs; "
                       : cli_is_alone(report->cli) ? "the node needs none; "
                                                   : "the node uses tcp; ";
+    uid_t user = report->limited > 0 ? report->uid : geteuid();
 
-    rdma_look("", geteuid() == 0 ? UINT64_MAX : facts->locked_limit_bytes, &found);
+    rdma_look("", user == 0 ? UINT64_MAX : facts->locked_limit_bytes, &found);
     doctor_find(&report->doctor, found.is_missing && found.has_device ? DOCTOR_NOTE : DOCTOR_GOOD,
                 "fabric", found.remedy, "%s%s", now, found.text);
     look_at_network(report, uses_rdma);
@@ -367,10 +369,12 @@ static bool read_setup(struct report *report)
     return report->pid > 0 && setup_read_process("", report->pid, setup);
 }
 
-/* Whose process the node is, and what it is told: the others go by it. */
-static void find_setup(struct report *report)
+/* Whose process the node is, what it may, and what it is told: the others go by it. */
+static void find_setup(struct report *report, struct admission_facts *facts)
 {
     report->lives = cli_find_process(report->cli, &report->pid, &report->uid);
+    report->limited =
+        report->pid > 0 && admission_read_limits("", report->pid, facts) ? report->pid : 0;
     report->knows_setup = read_setup(report);
     report->setup.knows_uid = report->pid > 0;
     report->setup.uid = report->uid;
@@ -401,7 +405,7 @@ static void look_at_all(struct report *report, const struct admission_facts *fac
     look_at_members(report);
     look_at_homes(report);
     look_at_fabric(report, facts);
-    doctor_look_at_machine(&report->doctor, facts);
+    doctor_look_at_machine(&report->doctor, facts, report->limited);
     doctor_look_at_kernel(&report->doctor, doctor_missing_calls());
     doctor_look_at_install(&report->doctor);
 }
@@ -439,7 +443,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     if (cli->json) {
         json_array_open(&report.json, NULL);
     }
-    find_setup(&report);
+    find_setup(&report, &facts);
     look_at_all(&report, &facts);
     look_at_setup(&report);
     if (cli->json) {

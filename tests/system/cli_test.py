@@ -950,6 +950,12 @@ def test_files_that_are_refused():
         failed = parsed("top", "--once", node=node)["spill_failures"]
         assert code == FULL and failed > 0
         assert f"held by no reader and not pinned; {failed} disk writes and reads failed so far" in said, said
+        # The limit is the node's, whoever asks; the caller's own is none of its concern.
+        finding = lambda **more: {item["subject"]: item for item in json.loads(  # noqa: E731
+            run("doctor", "--json", node=node, **more)[1])}.get("file size")
+        assert f"the node (process {node.process.pid}) may have up to 1.0 MiB" in finding()["finding"], finding()
+        resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert finding(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))) is None
         assert "(ulimit -f)" in node.stop()[1]
 
 

@@ -33,7 +33,7 @@ static void look_at_machine(const struct admission_facts *facts)
 {
     struct doctor doctor = begun();
 
-    doctor_look_at_machine(&doctor, facts);
+    doctor_look_at_machine(&doctor, facts, 0);
 }
 
 static void a_good_machine_has_no_trouble(void **state)
@@ -48,7 +48,7 @@ static void a_good_machine_has_no_trouble(void **state)
     for (size_t i = 0; i < kept_count; i++) {
         assert_true(kept[i].severity == DOCTOR_GOOD || strcmp(kept[i].subject, "cores") == 0);
     }
-    expect(DOCTOR_GOOD, "descriptors", "the hard limit is 65536", NULL);
+    expect(DOCTOR_GOOD, "descriptors", "the hard limit of this process is 65536", NULL);
     expect(DOCTOR_GOOD, "huge pages", "16.0 MiB free", NULL);
     expect(DOCTOR_GOOD, "cgroup", "no memory controller", NULL);
 }
@@ -95,14 +95,39 @@ static void limits_are_said(void **state)
     put("/proc/self/limits", "Max open files            1024                 1024  files\n");
     put("/proc/sys/vm/max_map_count", "1024\n");
     look_at_machine(&facts);
-    expect(DOCTOR_NOTE, "memlock", "8.0 MiB may be locked", "LimitMEMLOCK");
-    expect(DOCTOR_NOTE, "addresses", "RLIMIT_AS is 4.0 GiB", "ulimit -v");
-    expect(DOCTOR_NOTE, "file size", "up to 1.0 MiB", "ulimit -f");
-    expect(DOCTOR_NOTE, "descriptors", "the hard limit is 1024", "LimitNOFILE");
+    expect(DOCTOR_NOTE, "memlock", "this process may lock 8.0 MiB", "LimitMEMLOCK");
+    expect(DOCTOR_NOTE, "addresses", "RLIMIT_AS of this process is 4.0 GiB", "ulimit -v");
+    expect(DOCTOR_NOTE, "file size", "files of this process may have up to 1.0 MiB", "ulimit -f");
+    expect(DOCTOR_NOTE, "descriptors", "the hard limit of this process is 1024", "LimitNOFILE");
     expect(DOCTOR_NOTE, "mappings", "1024 mappings", "vm.max_map_count");
     put("/proc/self/limits", "Max open files            1024                 unlimited  files\n");
     look_at_machine(&facts);
-    expect(DOCTOR_GOOD, "descriptors", "no hard limit", NULL);
+    expect(DOCTOR_GOOD, "descriptors", "this process has no hard limit", NULL);
+}
+
+/* Of a node that runs they are its own, whatever shell the doctor is asked from. */
+static void limits_of_a_node_are_its_own(void **state)
+{
+    struct admission_facts facts = good_facts();
+    struct doctor doctor = begun();
+
+    (void)state;
+    facts.address_limit_bytes = UINT64_C(4) << 30;
+    put("/proc/self/limits", "Max open files            65536                65536  files\n"
+                             "Max file size             unlimited            unlimited  bytes\n");
+    put("/proc/77/limits", "Max open files            1024                 1024  files\n"
+                           "Max file size             8192000              unlimited  bytes\n"
+                           "Max locked memory         1048576              1048576  bytes\n"
+                           "Max address space         unlimited            unlimited  bytes\n");
+    assert_false(admission_read_limits(root, 78, &facts));
+    assert_int_equal(facts.address_limit_bytes, UINT64_C(4) << 30);
+    assert_true(admission_read_limits(root, 77, &facts));
+    doctor_look_at_machine(&doctor, &facts, 77);
+    expect(DOCTOR_NOTE, "descriptors", "of the node (process 77) is 1024", "LimitNOFILE");
+    expect(DOCTOR_NOTE, "memlock", "the node (process 77) may lock 1.0 MiB", "LimitMEMLOCK");
+    expect(DOCTOR_NOTE, "file size", "files of the node (process 77) may have up to 7.8 MiB",
+           "LimitFSIZE");
+    expect_none("addresses");
 }
 
 static void shares_of_processors_are_said(void **state)
@@ -757,6 +782,7 @@ int main(void)
         cmocka_unit_test_setup(a_good_machine_has_no_trouble, begin),
         cmocka_unit_test_setup(memory_that_lacks_is_said, begin),
         cmocka_unit_test_setup(limits_are_said, begin),
+        cmocka_unit_test_setup(limits_of_a_node_are_its_own, begin),
         cmocka_unit_test_setup(shares_of_processors_are_said, begin),
         cmocka_unit_test_setup(a_kernel_that_lacks_something_is_said, begin),
         cmocka_unit_test_setup(a_virtual_machine_whose_clock_may_stand_still_is_said, begin),
