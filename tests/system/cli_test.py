@@ -938,6 +938,32 @@ def test_full_with_spill():
         node.stop()
 
 
+def test_a_disk_that_others_filled():
+    """Nothing goes to disk, and nothing is there: the disk is named all the same."""
+    with tempfile.TemporaryDirectory() as folder:
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", folder], stderr=subprocess.PIPE, check=False)
+        if mounted.returncode != 0:
+            raise raw.Skipped("mounting needs root")
+        try:
+            node = Node("--spill", os.path.join(folder, "spill"), memory="32M")
+            with open(os.path.join(folder, "filler"), "wb", buffering=0) as file, contextlib.suppress(OSError):
+                while file.write(bytes(4096)) > 0:
+                    pass
+            code, number, large = 0, 0, os.urandom(3000000)
+            while code == 0:
+                code, _, said = run("put", "-t", "2s", f"f{number}", "-", data=large, node=node)
+                number += 1
+            assert code == FULL and "there is no room on disk either" in said and "make room" in said, said
+            code, printed, _ = run("doctor", "--json", node=node)
+            findings = {item["subject"]: item for item in json.loads(printed)}
+            assert findings["spill"]["severity"] == "note" and "0 B left for puts" in findings["spill"]["finding"], findings
+            assert findings["spill disk"]["severity"] == "bad" and "is full" in findings["spill disk"]["finding"], findings
+            assert code == FAILED
+            node.stop()
+        finally:
+            subprocess.run(["umount", "-l", folder], check=True)
+
+
 def test_files_that_are_refused():
     """A node that cannot write to disk says so where its memory is full, not that nobody holds it."""
     with tempfile.TemporaryDirectory() as folder:

@@ -616,6 +616,26 @@ static void counts_of_other_nodes_and_devices_are_said(void **state)
     assert_int_equal(kept_count, 3);
 }
 
+/* Whoever filled the disk. */
+static void a_disk_on_which_nothing_goes_is_said(void **state)
+{
+    static nigh_node_stats stats;
+    struct doctor doctor = begun();
+
+    (void)state;
+    stats = (nigh_node_stats){.spill_bytes = 80 << 10};
+    doctor_look_at_counts(&doctor, &stats);
+    expect(DOCTOR_NOTE, "spill", "0 B of 80.0 KiB on disk, 0 B left for puts", "make room");
+    kept_count = 0;
+    stats.spill_bytes = 1; /* of a disk that has nothing left */
+    doctor_look_at_counts(&doctor, &stats);
+    expect(DOCTOR_NOTE, "spill", "0 B left for puts", "make room");
+    kept_count = 0;
+    stats = (nigh_node_stats){.spill_bytes = 80 << 10, .spill_free_bytes = 10 << 10};
+    doctor_look_at_counts(&doctor, &stats);
+    expect(DOCTOR_GOOD, "spill", "10.0 KiB left for puts", NULL);
+}
+
 /* Before anything is refused. */
 static void what_is_nearly_used_up_is_said(void **state)
 {
@@ -798,6 +818,7 @@ int main(void)
         cmocka_unit_test_setup(links_in_a_container_lead_to_its_files, begin),
         cmocka_unit_test_setup(counts_of_troubles_are_said, begin),
         cmocka_unit_test_setup(counts_of_other_nodes_and_devices_are_said, begin),
+        cmocka_unit_test_setup(a_disk_on_which_nothing_goes_is_said, begin),
         cmocka_unit_test_setup(what_is_nearly_used_up_is_said, begin),
         cmocka_unit_test_setup(calls_that_end_badly_are_said, begin),
         cmocka_unit_test_setup(members_that_disagree_are_said, begin),
