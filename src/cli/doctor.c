@@ -89,9 +89,10 @@ static void say_unopened(struct report *report, nigh_status status)
                     "log says what it does; else stop and start it",
                     "%s", nigh_open_error());
         break;
-    case NIGH_LIMIT:
+    case NIGH_LIMIT: /* nigh who would have to have a session, too */
         doctor_find(doctor, DOCTOR_NOTE, "node",
-                    "nigh who shows the sessions; close some, or start the node with a larger "
+                    "the node's log says whose they are (session open ... pid=, without a session "
+                    "closed): end some of these processes, or start the node with a larger "
                     "--max-sessions",
                     "%s", nigh_open_error());
         break;

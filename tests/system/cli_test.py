@@ -633,6 +633,21 @@ def test_doctor_of_a_node_that_is_kept():
         assert node.stop()[0] == 0
 
 
+def test_doctor_of_a_node_without_a_session_left():
+    """What is to be done can be done without a session."""
+    node = Node("--max-sessions", "2")
+    sessions = [raw.Session(node.path) for _ in range(2)]
+    finding = {item["subject"]: item for item in json.loads(run("doctor", "--json", node=node)[1])}["node"]
+    assert finding["severity"] == "note" and "has 2 sessions" in finding["finding"], finding
+    assert "session open" in finding["remedy"] and "--max-sessions" in finding["remedy"], finding
+    assert run("who", node=node)[0] == FULL and "nigh who" not in finding["remedy"], finding
+    for session in sessions:
+        session.sock.close()
+    ended, log = node.stop()
+    assert ended == 0
+    assert sum("session open" in line and f"pid={os.getpid()} " in line for line in log.splitlines()) == 2, log
+
+
 def test_doctor_of_a_node_that_takes_nobody():
     """As many wait for it as may: it lives, and its port is its own, whoever it is."""
     with tempfile.TemporaryDirectory(prefix="nigh-") as folder, \
