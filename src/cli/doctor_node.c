@@ -190,7 +190,8 @@ static const struct {
      "nighd --call-memory, or a larger limit of the control group",
      "times that memory for calls was refused, or not to be had"},
     {offsetof(nigh_node_stats, datagrams_refused), "strangers",
-     "let nobody but the nodes reach the control port (UDP too), and give all the same key",
+     "let nobody but the nodes reach the control port (UDP too), and give all the same key, and "
+     "the same --join, in the same order, each its own --member",
      "datagrams that were not of this cluster"},
     {offsetof(nigh_node_stats, suspicions_refuted), "slow",
      "give nighd processors of its own (no CPU limit, not swapped out), or a larger --dead-ms",

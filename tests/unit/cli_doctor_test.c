@@ -590,6 +590,7 @@ static void counts_of_troubles_are_said(void **state)
     expect(DOCTOR_NOTE, "shares", "start: 12", "nigh top");
     expect(DOCTOR_NOTE, "call memory", "start: 13", "--call-memory");
     expect(DOCTOR_NOTE, "strangers", "start: 14", "control port");
+    expect(DOCTOR_NOTE, "strangers", "start: 14", "the same --join, in the same order");
     expect(DOCTOR_NOTE, "slow", "start: 15", "--dead-ms");
     expect(DOCTOR_NOTE, "replicas", "2 of 5 replicas", "start the nodes");
     expect(DOCTOR_NOTE, "ranks", "8 were given", "--ranks 256");
