@@ -235,6 +235,17 @@ static void set_mode(const char *path, mode_t mode)
     assert_int_equal(chmod(full, mode), 0);
 }
 
+/* The findings of a path that no line of a file can say. */
+static void look_at_spill(const char *path, uid_t uid)
+{
+    static struct setup setup;
+    struct doctor doctor = begun();
+
+    setup = (struct setup){.source = "a test", .uid = uid, .knows_uid = true};
+    (void)snprintf(setup.spill, sizeof(setup.spill), "%s", path);
+    doctor_look_at_setup(&doctor, &setup);
+}
+
 static void directories_that_will_not_do_are_said(void **state)
 {
     uid_t own = geteuid() == 0 ? 0 : geteuid(), other = 54321;
@@ -243,7 +254,9 @@ static void directories_that_will_not_do_are_said(void **state)
     put("/proc/self/mountinfo", "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
                                 "21 20 0:5 / /run rw,nosuid - tmpfs tmpfs rw\n"
                                 "22 20 8:2 / /old ro,relatime - ext4 /dev/sdb rw\n"
-                                "23 21 8:3 / /run/kept rw - ext4 /dev/sdc rw\n");
+                                "23 21 8:3 / /run/kept rw - ext4 /dev/sdc rw\n"
+                                "24 20 0:6 / /a\\040b\\134 rw - tmpfs tmpfs rw\n"
+                                "25 20 8:4 / /t\\011n\\012x ro - ext4 /dev/sdd rw\n");
     put("/var/lib/nigh/x", "");
     put("/run/nigh/x", "");
     put("/old/x", "");
@@ -265,6 +278,12 @@ static void directories_that_will_not_do_are_said(void **state)
     put("/run/kept/x", "");
     look_at_config("[node]\nstate = /run/kept/state\n", own, false);
     expect(DOCTOR_GOOD, "state dir", "can be written", NULL);
+    put("/a b\\/x", ""); /* in the list of mounts such bytes are numbers */
+    look_at_config("[node]\nspill = /a b\\/spill\n", own, false);
+    expect(DOCTOR_NOTE, "spill dir", "lies in memory (tmpfs)", "a disk");
+    put("/t\tn\nx/y", "");
+    look_at_spill("/t\tn\nx", own);
+    expect(DOCTOR_BAD, "spill dir", "mounted read-only", "remount");
     look_at_config("[node]\nspill = /old/spill\n", own, false);
     expect(DOCTOR_BAD, "spill dir", "mounted read-only", "remount");
     look_at_config("[node]\nspill = /old/x/y\n", own, false);
