@@ -307,14 +307,16 @@ static void look_at_fabric(struct report *report, const struct admission_facts *
 
 bool cli_find_process(const struct cli *cli, pid_t *pid, uid_t *uid)
 {
-    const char *path = cli->socket_path != NULL ? cli->socket_path : getenv("NIGH_SOCKET");
+    const char *named = getenv("NIGH_SOCKET"), *path = cli->socket_path;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct ucred its;
     socklen_t bytes = sizeof its;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bool connected, found;
 
-    path = path == NULL ? NIGH_DEFAULT_SOCKET : path;
+    if (path == NULL) { /* as libnigh has it: an empty variable is none */
+        path = named == NULL || named[0] == '\0' ? NIGH_DEFAULT_SOCKET : named;
+    }
     errno = 0;
     connected = fd >= 0 &&
                 bytes_copy_text(address.sun_path, sizeof address.sun_path, path) == NIGH_OK &&

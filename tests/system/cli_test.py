@@ -633,6 +633,23 @@ def test_doctor_of_a_node_that_is_kept():
         assert node.stop()[0] == 0
 
 
+def test_doctor_with_an_empty_variable():
+    """It says nothing, for whose process the node is as for where it answers."""
+    script = """
+        mount -t tmpfs none /run && mkdir /run/nigh && mkfifo /run/ready || exit 99
+        "$NIGHD" --memory 32M --socket /run/nigh/nigh.sock --ready-fd 3 3>/run/ready 2>/run/log &
+        read line </run/ready
+        "$NIGH" doctor --json
+        kill $! && wait"""
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, timeout=60, check=False,
+                          env={**os.environ, "NIGH_SOCKET": ""})
+    if done.returncode in (1, 99) and not done.stdout:
+        raise raw.Skipped("mounting needs root")
+    findings = {item["subject"]: item for item in json.loads(done.stdout)}
+    assert findings["node"]["severity"] == "ok" and "(process " in findings["descriptors"]["finding"], findings
+    assert "nobody keeps" in findings["keeper"]["finding"], findings
+
+
 def test_doctor_of_a_node_without_a_session_left():
     """What is to be done can be done without a session."""
     node = Node("--max-sessions", "2")
