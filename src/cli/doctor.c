@@ -31,6 +31,7 @@ struct report {
     struct json json;
     const char *config; /* --config; NULL: not given */
     pid_t pid;          /* of the node that lives; 0: not known */
+    pid_t limited;      /* whose limits are looked at: the node's; 0: this process's */
     uid_t uid;
     bool lives, knows_setup;
     bool has_own_net; /* the node has another network than this process */
@@ -88,9 +89,10 @@ static void say_unopened(struct report *report, nigh_status status)
                     "log says what it does; else stop and start it",
                     "%s", nigh_open_error());
         break;
-    case NIGH_LIMIT:
+    case NIGH_LIMIT: /* nigh who would have to have a session, too */
         doctor_find(doctor, DOCTOR_NOTE, "node",
-                    "nigh who shows the sessions; close some, or start the node with a larger "
+                    "the node's log says whose they are (session open ... pid=, without a session "
+                    "closed): end some of these processes, or start the node with a larger "
                     "--max-sessions",
                     "%s", nigh_open_error());
         break;
@@ -282,8 +284,9 @@ static void look_at_fabric(struct report *report, const struct admission_facts *
                       : uses_rdma                 ? "the node uses verbs; "
                       : cli_is_alone(report->cli) ? "the node needs none; "
                                                   : "the node uses tcp; ";
+    uid_t user = report->limited > 0 ? report->uid : geteuid();
 
-    rdma_look("", geteuid() == 0 ? UINT64_MAX : facts->locked_limit_bytes, &found);
+    rdma_look("", user == 0 ? UINT64_MAX : facts->locked_limit_bytes, &found);
     doctor_find(&report->doctor, found.is_missing && found.has_device ? DOCTOR_NOTE : DOCTOR_GOOD,
                 "fabric", found.remedy, "%s%s", now, found.text);
     look_at_network(report, uses_rdma);
@@ -304,14 +307,16 @@ static void look_at_fabric(struct report *report, const struct admission_facts *
 
 bool cli_find_process(const struct cli *cli, pid_t *pid, uid_t *uid)
 {
-    const char *path = cli->socket_path != NULL ? cli->socket_path : getenv("NIGH_SOCKET");
+    const char *named = getenv("NIGH_SOCKET"), *path = cli->socket_path;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     struct ucred its;
     socklen_t bytes = sizeof its;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bool connected, found;
 
-    path = path == NULL ? NIGH_DEFAULT_SOCKET : path;
+    if (path == NULL) { /* as libnigh has it: an empty variable is none */
+        path = named == NULL || named[0] == '\0' ? NIGH_DEFAULT_SOCKET : named;
+    }
     errno = 0;
     connected = fd >= 0 &&
                 bytes_copy_text(address.sun_path, sizeof address.sun_path, path) == NIGH_OK &&
@@ -367,10 +372,12 @@ static bool read_setup(struct report *report)
     return report->pid > 0 && setup_read_process("", report->pid, setup);
 }
 
-/* Whose process the node is, and what it is told: the others go by it. */
-static void find_setup(struct report *report)
+/* Whose process the node is, what it may, and what it is told: the others go by it. */
+static void find_setup(struct report *report, struct admission_facts *facts)
 {
     report->lives = cli_find_process(report->cli, &report->pid, &report->uid);
+    report->limited =
+        report->pid > 0 && admission_read_limits("", report->pid, facts) ? report->pid : 0;
     report->knows_setup = read_setup(report);
     report->setup.knows_uid = report->pid > 0;
     report->setup.uid = report->uid;
@@ -401,7 +408,7 @@ static void look_at_all(struct report *report, const struct admission_facts *fac
     look_at_members(report);
     look_at_homes(report);
     look_at_fabric(report, facts);
-    doctor_look_at_machine(&report->doctor, facts);
+    doctor_look_at_machine(&report->doctor, facts, report->limited);
     doctor_look_at_kernel(&report->doctor, doctor_missing_calls());
     doctor_look_at_install(&report->doctor);
 }
@@ -439,7 +446,7 @@ int cli_doctor(struct cli *cli, int argc, char **argv)
     if (cli->json) {
         json_array_open(&report.json, NULL);
     }
-    find_setup(&report);
+    find_setup(&report, &facts);
     look_at_all(&report, &facts);
     look_at_setup(&report);
     if (cli->json) {

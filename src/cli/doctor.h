@@ -36,7 +36,7 @@ struct doctor {
 void doctor_find(const struct doctor *doctor, enum doctor_severity severity, const char *subject,
                  const char *remedy, const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-/* ---- the machine, and what this process may: doctor_machine.c ---- */
+/* ---- the machine, and what a process may: doctor_machine.c ---- */
 
 enum doctor_call {
     DOCTOR_PIDFD_OPEN = 1,
@@ -48,7 +48,9 @@ enum doctor_call {
 /* Which system calls this process may not make: bits of enum doctor_call. */
 uint32_t doctor_missing_calls(void);
 
-void doctor_look_at_machine(const struct doctor *doctor, const struct admission_facts *facts);
+/* The limits in the facts are those of a node's process, or, limited 0, of this one. */
+void doctor_look_at_machine(const struct doctor *doctor, const struct admission_facts *facts,
+                            pid_t limited);
 void doctor_look_at_kernel(const struct doctor *doctor, uint32_t missing_calls);
 
 /* ---- the installation: doctor_install.c ---- */

@@ -138,8 +138,9 @@ static uint64_t less_held(const struct doctor *doctor, const struct setup *setup
     return wanted_bytes > held_bytes ? wanted_bytes - held_bytes : 0;
 }
 
-/* Of a node that runs, what is there already takes its part: of its files for objects it tells
- * itself, and its logs lie in what was free before. */
+/* Of a node that runs, what is there already takes its part: how much of the room for objects is
+ * used it tells itself, and its logs lie in what was free before. A full disk is one all the same.
+ */
 static void look_at_disks(const struct doctor *doctor, const struct setup *setup)
 {
     uint64_t space_bytes = setup->is_live ? 0 : read_size(setup, "space-memory");
@@ -158,8 +159,7 @@ static void look_at_disks(const struct doctor *doctor, const struct setup *setup
             less_held(doctor, setup, setup->log_dir, max_u64(LOGS_BYTES, logs_bytes)),
             "spaces that are durable take no writes");
     }
-    if (setup->spill[0] != '\0' && !setup->is_live &&
-        read_disk(doctor->root, setup, setup->spill, &disk)) {
+    if (setup->spill[0] != '\0' && read_disk(doctor->root, setup, setup->spill, &disk)) {
         doctor_look_at_disk(doctor, "spill disk", setup->spill, &disk,
                             less_held(doctor, setup, setup->spill, spill_bytes),
                             "objects go to no file, and puts end with NIGH_OUT_OF_MEMORY");

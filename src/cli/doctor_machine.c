@@ -185,65 +185,86 @@ static void look_at_swap(const struct doctor *doctor)
 
 /* ---- limits --------------------------------------------------------------- */
 
-/* The hard limit of descriptors, to which a node raises the soft one. */
-static uint64_t read_descriptors(const struct doctor *doctor)
+/* Whose they are, for a sentence. */
+#define WHOSE_BYTES 48
+
+static void tell_whose(pid_t limited, char whose[WHOSE_BYTES])
 {
-    char line[LINE_BYTES];
+    if (limited > 0) {
+        (void)snprintf(whose, WHOSE_BYTES, "the node (process %d)", (int)limited);
+    } else {
+        (void)snprintf(whose, WHOSE_BYTES, "this process");
+    }
+}
+
+/* The hard limit of descriptors, to which a node raises the soft one. */
+static uint64_t read_descriptors(const struct doctor *doctor, pid_t limited)
+{
+    char path[48], line[LINE_BYTES];
     unsigned long long hard;
 
-    return read_line(doctor, "/proc/self/limits", "Max open files", line) &&
+    if (limited > 0) {
+        (void)snprintf(path, sizeof path, "/proc/%d/limits", (int)limited);
+    } else {
+        (void)snprintf(path, sizeof path, "/proc/self/limits");
+    }
+    return read_line(doctor, path, "Max open files", line) &&
                    sscanf(line, "Max open files %*s %llu", &hard) == 1
                ? hard
                : UINT64_MAX;
 }
 
-static void look_at_descriptors(const struct doctor *doctor)
+static void look_at_descriptors(const struct doctor *doctor, pid_t limited)
 {
-    uint64_t hard = read_descriptors(doctor);
+    uint64_t hard = read_descriptors(doctor, limited);
+    char whose[WHOSE_BYTES];
 
+    tell_whose(limited, whose);
     if (hard < NODE_DESCRIPTORS_WANTED) {
         doctor_find(doctor, DOCTOR_NOTE, "descriptors",
                     "ulimit -Hn 65536, or LimitNOFILE=65536 in the unit",
-                    "the hard limit is %llu; nighd needs two an extent and four a session",
-                    (unsigned long long)hard);
+                    "the hard limit of %s is %llu; nighd needs two an extent and four a session",
+                    whose, (unsigned long long)hard);
     } else if (hard == UINT64_MAX) {
-        doctor_find(doctor, DOCTOR_GOOD, "descriptors", "", "there is no hard limit");
+        doctor_find(doctor, DOCTOR_GOOD, "descriptors", "", "%s has no hard limit", whose);
     } else {
-        doctor_find(doctor, DOCTOR_GOOD, "descriptors", "", "the hard limit is %llu",
+        doctor_find(doctor, DOCTOR_GOOD, "descriptors", "", "the hard limit of %s is %llu", whose,
                     (unsigned long long)hard);
     }
 }
 
-static void look_at_limits(const struct doctor *doctor, const struct admission_facts *facts)
+static void look_at_limits(const struct doctor *doctor, const struct admission_facts *facts,
+                           pid_t limited)
 {
-    char text[BYTES_SIZE_TEXT];
+    char text[BYTES_SIZE_TEXT], whose[WHOSE_BYTES];
 
+    tell_whose(limited, whose);
     bytes_format_size(facts->locked_limit_bytes, text);
     if (facts->locked_limit_bytes != ADMISSION_NO_LIMIT &&
         facts->locked_limit_bytes < LOCKED_WANTED_BYTES) {
         doctor_find(doctor, DOCTOR_NOTE, "memlock",
                     "ulimit -l unlimited, or LimitMEMLOCK=infinity in the unit",
-                    "%s may be locked: enough on one machine; registering memory with a network "
+                    "%s may lock %s: enough on one machine; registering memory with a network "
                     "card needs all of it",
-                    text);
+                    whose, text);
     } else {
-        doctor_find(doctor, DOCTOR_GOOD, "memlock", "", "%s",
-                    facts->locked_limit_bytes == ADMISSION_NO_LIMIT ? "unlimited" : text);
+        doctor_find(doctor, DOCTOR_GOOD, "memlock", "", "%s may lock %s", whose,
+                    facts->locked_limit_bytes == ADMISSION_NO_LIMIT ? "all memory" : text);
     }
     if (facts->address_limit_bytes != ADMISSION_NO_LIMIT) {
         bytes_format_size(facts->address_limit_bytes, text);
         doctor_find(doctor, DOCTOR_NOTE, "addresses", "ulimit -v unlimited",
-                    "RLIMIT_AS is %s; clients and nodes reserve address space far above the memory "
-                    "they use",
-                    text);
+                    "RLIMIT_AS of %s is %s; clients and nodes reserve address space far above the "
+                    "memory they use",
+                    whose, text);
     }
     if (facts->file_limit_bytes != ADMISSION_NO_LIMIT) {
         bytes_format_size(facts->file_limit_bytes, text);
         doctor_find(doctor, DOCTOR_NOTE, "file size",
                     "ulimit -f unlimited, or LimitFSIZE=infinity in the unit",
-                    "files may have up to %s: a node whose extents or indexes are larger refuses "
-                    "to start, and spill and logs end there",
-                    text);
+                    "files of %s may have up to %s: a node whose extents or indexes are larger "
+                    "refuses to start, and spill and logs end there",
+                    whose, text);
     }
 }
 
@@ -456,13 +477,14 @@ void doctor_look_at_kernel(const struct doctor *doctor, uint32_t missing_calls)
     }
 }
 
-void doctor_look_at_machine(const struct doctor *doctor, const struct admission_facts *facts)
+void doctor_look_at_machine(const struct doctor *doctor, const struct admission_facts *facts,
+                            pid_t limited)
 {
     look_at_memory(doctor, facts);
     look_at_cgroup(doctor, facts);
     look_at_huge_pages(doctor, facts);
-    look_at_descriptors(doctor);
-    look_at_limits(doctor, facts);
+    look_at_descriptors(doctor, limited);
+    look_at_limits(doctor, facts, limited);
     look_at_maps(doctor);
     look_at_shm(doctor, facts);
     look_at_cores(doctor);

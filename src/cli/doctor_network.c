@@ -246,8 +246,9 @@ static void say_unreached(const struct doctor *doctor, unsigned rank, const char
     switch (error) {
     case 0:
         doctor_find(doctor, DOCTOR_NOTE, "reach",
-                    "nigh doctor there, and the logs of both: it may be about to come, or ss -ltnp "
-                    "there shows that another program has the port",
+                    "nigh doctor there, and the logs of both: it may be about to come, or it is "
+                    "stopped (kill -CONT), or ss -ltnp there shows that another program has the "
+                    "port; else the same --join, in the same order, each its own --member",
                     "node %u (%s) is not up, and its port takes connections", rank, address);
         return;
     case ECONNREFUSED:

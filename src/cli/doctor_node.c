@@ -58,14 +58,16 @@ static void look_at_room(const struct doctor *doctor, const nigh_node_stats *sta
     char used[BYTES_SIZE_TEXT], of[BYTES_SIZE_TEXT], left[BYTES_SIZE_TEXT];
 
     if (stats->spill_bytes > 0) {
-        bool full = stats->spilled_bytes > 0 &&
+        bool full = stats->spill_free_bytes == 0 ||
                     stats->spill_free_bytes < stats->spill_bytes / SPILL_FULL_SHARE;
 
         bytes_format_size(stats->spilled_bytes, used);
         bytes_format_size(stats->spill_bytes, of);
         bytes_format_size(stats->spill_free_bytes, left);
         doctor_find(doctor, full ? DOCTOR_NOTE : DOCTOR_GOOD, "spill",
-                    full ? "nighd --spill-max, or a larger disk; nigh rm what is not needed" : "",
+                    full ? "make room on the disk of --spill, or nighd --spill-max, or a larger "
+                           "disk; nigh rm what is not needed"
+                         : "",
                     "%s of %s on disk, %s left for puts; the rest is kept for reading back", used,
                     of, left);
     }
@@ -188,7 +190,8 @@ static const struct {
      "nighd --call-memory, or a larger limit of the control group",
      "times that memory for calls was refused, or not to be had"},
     {offsetof(nigh_node_stats, datagrams_refused), "strangers",
-     "let nobody but the nodes reach the control port (UDP too), and give all the same key",
+     "let nobody but the nodes reach the control port (UDP too), and give all the same key, and "
+     "the same --join, in the same order, each its own --member",
      "datagrams that were not of this cluster"},
     {offsetof(nigh_node_stats, suspicions_refuted), "slow",
      "give nighd processors of its own (no CPU limit, not swapped out), or a larger --dead-ms",

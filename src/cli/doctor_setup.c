@@ -14,6 +14,7 @@
 
 #include "base/fd.h"
 #include "cli/doctor.h"
+#include "memory/admission_parse.h"
 
 enum {
     PATH_BYTES = 1200,
@@ -63,12 +64,13 @@ static void find_mount(const char *root, const struct setup *setup, const char *
     }
     file = fopen(full, "re");
     while (file != NULL && fgets(line, sizeof line, file) != NULL) {
-        char place[1024], options[256], kind[32];
+        char word[1024], place[1024], options[256], kind[32];
         const char *behind = strstr(line, " - ");
         size_t length;
 
-        if (behind == NULL || sscanf(line, "%*s %*s %*s %*s %1023s %255s", place, options) != 2 ||
-            sscanf(behind, " - %31s", kind) != 1) {
+        if (behind == NULL || sscanf(line, "%*s %*s %*s %*s %1023s %255s", word, options) != 2 ||
+            sscanf(behind, " - %31s", kind) != 1 ||
+            !admission_copy_escaped(word, strlen(word), place, sizeof place)) {
             continue;
         }
         length = strcmp(place, "/") == 0 ? 0 : strlen(place);

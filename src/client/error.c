@@ -216,12 +216,20 @@ static bool error_tell_spill(const nigh_node_stats *stats, uint64_t wanted_bytes
 {
     char disk[BYTES_SIZE_TEXT], of[BYTES_SIZE_TEXT];
 
-    if (stats->spilled_bytes == 0 ||
+    if (stats->spill_bytes == 0 ||
         stats->spill_free_bytes >= max_u64(wanted_bytes, stats->spill_bytes / SPILL_FULL_SHARE)) {
         return false;
     }
-    bytes_format_size(stats->spilled_bytes, disk);
     bytes_format_size(stats->spill_bytes, of);
+    if (stats->spilled_bytes == 0) { /* somebody else's files, or a bound that is too low */
+        bytes_format_size(stats->spill_free_bytes, disk);
+        error_append(text, size_bytes, length,
+                     "; there is no room on disk either: %s of %s may be used, and the rest is for "
+                     "reading back (make room on the disk of --spill; --spill-max)",
+                     disk, of);
+        return true;
+    }
+    bytes_format_size(stats->spilled_bytes, disk);
     error_append(text, size_bytes, length,
                  "; the room on disk is full as well: %s of %s, and the rest is for reading back "
                  "(--spill-max; nigh rm)",

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <sys/types.h>
 
 #include "base/bytes.h"
 #include "base/check.h"
@@ -180,23 +181,42 @@ static void admission_read_cgroup(struct admission_reader *reader, struct admiss
     }
 }
 
+/* Of the process whose folder in /proc this is. */
+static bool admission_load_limits(struct admission_reader *reader, const char *folder,
+                                  struct admission_facts *facts)
+{
+    const struct {
+        const char *key;
+        uint64_t *value;
+    } limits[] = {
+        {"Max address space", &facts->address_limit_bytes},
+        {"Max file size", &facts->file_limit_bytes},
+        {"Max open files", &facts->descriptor_limit},
+        {"Max locked memory", &facts->locked_limit_bytes},
+    };
+
+    if (!admission_load(reader, folder, "limits"))
+        return false;
+    for (size_t i = 0; i < ARRAY_LENGTH(limits); i++)
+        admission_parse_rlimit(reader->text, reader->text_bytes, limits[i].key, limits[i].value);
+    return true;
+}
+
+bool admission_read_limits(const char *root, pid_t pid, struct admission_facts *facts)
+{
+    struct admission_reader reader = {.root = root, .text = malloc(ADMISSION_FILE_BYTES)};
+    char folder[48];
+    bool found;
+
+    (void)snprintf(folder, sizeof(folder), "/proc/%d/", (int)pid);
+    found = reader.text != NULL && admission_load_limits(&reader, folder, facts);
+    free(reader.text);
+    return found;
+}
+
 static void admission_read_process(struct admission_reader *reader, struct admission_facts *facts)
 {
-    if (admission_load(reader, "/proc/self/", "limits")) {
-        const struct {
-            const char *key;
-            uint64_t *value;
-        } limits[] = {
-            {"Max address space", &facts->address_limit_bytes},
-            {"Max file size", &facts->file_limit_bytes},
-            {"Max open files", &facts->descriptor_limit},
-            {"Max locked memory", &facts->locked_limit_bytes},
-        };
-
-        for (size_t i = 0; i < ARRAY_LENGTH(limits); i++)
-            admission_parse_rlimit(reader->text, reader->text_bytes, limits[i].key,
-                                   limits[i].value);
-    }
+    (void)admission_load_limits(reader, "/proc/self/", facts);
     if (admission_load(reader, "/proc/self/", "status"))
         admission_field(reader, "VmSize:", &facts->address_used_bytes);
 }

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "memory/extent.h"
 #include "nigh/status.h"
@@ -83,6 +84,10 @@ struct admission_wish {
  * read with, or no MemAvailable (errno 0 then): /proc is not mounted. Any thread.
  */
 nigh_status admission_read(const char *root, struct admission_facts *facts);
+
+/* In the place of this process's limits those of another; what it uses stays. False: they cannot be
+ * read, and nothing is changed. Any thread. */
+bool admission_read_limits(const char *root, pid_t pid, struct admission_facts *facts);
 
 /*
  * Whether the wish can be granted; *huge_bytes is then how much of memory_bytes huge pages (of 2

@@ -180,15 +180,15 @@ bool admission_parse_cgroup(const char *text, size_t text_bytes, uint32_t *versi
     return true;
 }
 
-/* A path of mountinfo, where blanks and backslashes stand as \ooo. */
-static bool piece_copy_escaped(const struct piece *piece, char *out, size_t out_bytes)
+bool admission_copy_escaped(const char *text, size_t text_bytes, char *out, size_t out_bytes)
 {
+    const char *end = text + text_bytes;
     size_t n = 0;
 
-    for (const char *c = piece->at; c < piece->end; c++) {
+    for (const char *c = text; c < end; c++) {
         char byte = *c;
 
-        if (byte == '\\' && piece->end - c > 3 && c[1] >= '0' && c[1] <= '3' && c[2] >= '0' &&
+        if (byte == '\\' && end - c > 3 && c[1] >= '0' && c[1] <= '3' && c[2] >= '0' &&
             c[2] <= '7' && c[3] >= '0' && c[3] <= '7') {
             byte = (char)((c[1] - '0') * 64 + (c[2] - '0') * 8 + (c[3] - '0'));
             c += 3;
@@ -199,6 +199,11 @@ static bool piece_copy_escaped(const struct piece *piece, char *out, size_t out_
     }
     out[n] = '\0';
     return n > 0;
+}
+
+static bool piece_copy_escaped(const struct piece *piece, char *out, size_t out_bytes)
+{
+    return admission_copy_escaped(piece->at, piece_bytes(piece), out, out_bytes);
 }
 
 /* The part of a group's path below the root of a mount; "" where it is not below. */

@@ -45,6 +45,10 @@ bool admission_parse_cgroup(const char *text, size_t text_bytes, uint32_t *versi
 bool admission_parse_mount(const char *text, size_t text_bytes, uint32_t version, const char *path,
                            char *mount, char *folder, size_t folder_bytes);
 
+/* A path of mountinfo, where blanks, tabs, line ends and backslashes stand as \ooo. False: it is
+ * empty, does not fit, or has a zero in it. */
+bool admission_copy_escaped(const char *text, size_t text_bytes, char *out, size_t out_bytes);
+
 /* The page size in the name of a folder of /sys/kernel/mm/hugepages: "hugepages-2048kB". */
 bool admission_parse_huge_name(const char *name, uint64_t *page_bytes);
 

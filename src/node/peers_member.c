@@ -128,10 +128,11 @@ static void pay(struct peers *peers, uint32_t rank)
 static const char *remedy_of_dead(const struct peers *peers, uint32_t rank)
 {
     return peers->config.views != NULL && rank >= peers->config.members->listed
-               ? "see to that machine, its nighd and the network (nigh nodes); one that is gone "
-                 "for good: nigh forget"
-               : "see to that machine, its nighd and the network (nigh nodes); one that is gone "
-                 "for good: start another at that address, with the same --member";
+               ? "see to that machine, its nighd and the network (nigh nodes), or its --join or "
+                 "--member differ; one that is gone for good: nigh forget"
+               : "see to that machine, its nighd and the network (nigh nodes), or its --join or "
+                 "--member differ; one that is gone for good: start another at that address, with "
+                 "the same --member";
 }
 
 void peers_act(struct peers *peers, uint32_t rank, const struct peer_actions *actions)

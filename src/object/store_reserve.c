@@ -150,6 +150,6 @@ void store_reserve_stats(const struct store *store, nigh_node_stats *stats)
         return;
     }
     taken += room_for(store, largest_object(store));
-    stats->spill_bytes += bytes;
+    stats->spill_bytes += max_u64(bytes, 1); /* 0 is said of no bound, not of a full disk */
     stats->spill_free_bytes += bytes - min_u64(bytes, taken);
 }

@@ -633,6 +633,38 @@ def test_doctor_of_a_node_that_is_kept():
         assert node.stop()[0] == 0
 
 
+def test_doctor_with_an_empty_variable():
+    """It says nothing, for whose process the node is as for where it answers."""
+    script = """
+        mount -t tmpfs none /run && mkdir /run/nigh && mkfifo /run/ready || exit 99
+        "$NIGHD" --memory 32M --socket /run/nigh/nigh.sock --ready-fd 3 3>/run/ready 2>/run/log &
+        read line </run/ready
+        "$NIGH" doctor --json
+        kill $! && wait"""
+    done = subprocess.run(["unshare", "-m", "sh", "-c", script], capture_output=True, timeout=60, check=False,
+                          env={**os.environ, "NIGH_SOCKET": ""})
+    if done.returncode in (1, 99) and not done.stdout:
+        raise raw.Skipped("mounting needs root")
+    findings = {item["subject"]: item for item in json.loads(done.stdout)}
+    assert findings["node"]["severity"] == "ok" and "(process " in findings["descriptors"]["finding"], findings
+    assert "nobody keeps" in findings["keeper"]["finding"], findings
+
+
+def test_doctor_of_a_node_without_a_session_left():
+    """What is to be done can be done without a session."""
+    node = Node("--max-sessions", "2")
+    sessions = [raw.Session(node.path) for _ in range(2)]
+    finding = {item["subject"]: item for item in json.loads(run("doctor", "--json", node=node)[1])}["node"]
+    assert finding["severity"] == "note" and "has 2 sessions" in finding["finding"], finding
+    assert "session open" in finding["remedy"] and "--max-sessions" in finding["remedy"], finding
+    assert run("who", node=node)[0] == FULL and "nigh who" not in finding["remedy"], finding
+    for session in sessions:
+        session.sock.close()
+    ended, log = node.stop()
+    assert ended == 0
+    assert sum("session open" in line and f"pid={os.getpid()} " in line for line in log.splitlines()) == 2, log
+
+
 def test_doctor_of_a_node_that_takes_nobody():
     """As many wait for it as may: it lives, and its port is its own, whoever it is."""
     with tempfile.TemporaryDirectory(prefix="nigh-") as folder, \
@@ -941,6 +973,32 @@ def test_full_with_spill():
         node.stop()
 
 
+def test_a_disk_that_others_filled():
+    """Nothing goes to disk, and nothing is there: the disk is named all the same."""
+    with tempfile.TemporaryDirectory() as folder:
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "none", folder], stderr=subprocess.PIPE, check=False)
+        if mounted.returncode != 0:
+            raise raw.Skipped("mounting needs root")
+        try:
+            node = Node("--spill", os.path.join(folder, "spill"), memory="32M")
+            with open(os.path.join(folder, "filler"), "wb", buffering=0) as file, contextlib.suppress(OSError):
+                while file.write(bytes(4096)) > 0:
+                    pass
+            code, number, large = 0, 0, os.urandom(3000000)
+            while code == 0:
+                code, _, said = run("put", "-t", "2s", f"f{number}", "-", data=large, node=node)
+                number += 1
+            assert code == FULL and "there is no room on disk either" in said and "make room" in said, said
+            code, printed, _ = run("doctor", "--json", node=node)
+            findings = {item["subject"]: item for item in json.loads(printed)}
+            assert findings["spill"]["severity"] == "note" and "0 B left for puts" in findings["spill"]["finding"], findings
+            assert findings["spill disk"]["severity"] == "bad" and "is full" in findings["spill disk"]["finding"], findings
+            assert code == FAILED
+            node.stop()
+        finally:
+            subprocess.run(["umount", "-l", folder], check=True)
+
+
 def test_files_that_are_refused():
     """A node that cannot write to disk says so where its memory is full, not that nobody holds it."""
     with tempfile.TemporaryDirectory() as folder:
@@ -953,6 +1011,12 @@ def test_files_that_are_refused():
         failed = parsed("top", "--once", node=node)["spill_failures"]
         assert code == FULL and failed > 0
         assert f"held by no reader and not pinned; {failed} disk writes and reads failed so far" in said, said
+        # The limit is the node's, whoever asks; the caller's own is none of its concern.
+        finding = lambda **more: {item["subject"]: item for item in json.loads(  # noqa: E731
+            run("doctor", "--json", node=node, **more)[1])}.get("file size")
+        assert f"the node (process {node.process.pid}) may have up to 1.0 MiB" in finding()["finding"], finding()
+        resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+        assert finding(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))) is None
         assert "(ulimit -f)" in node.stop()[1]
 
 

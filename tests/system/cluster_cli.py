@@ -758,6 +758,27 @@ def test_a_node_that_never_came_is_told_from_one_that_died():
         assert "not seen yet" not in a.good("nodes").decode()
 
 
+class First(Member):
+    """One that is told that it is the first of its list, whatever its place."""
+
+    def __init__(self, folder, rank, join, key, *flags):
+        super().__init__(folder, rank, join, key, *flags, "--member", "0")
+
+
+def test_two_firsts_are_told_what_may_differ():
+    """Neither dials the other, so no handshake says it: where each looks, the list is named."""
+    swapped = (lambda join: join, lambda join: ",".join(reversed(join.split(","))))
+    with Cluster("--dead-ms", "1000", joins=swapped, member=First) as members:
+        for member in members:
+            found = lambda: {item["subject"]: item for item in json.loads(member.run("doctor", "--json")[1])}  # noqa: E731,B023
+            wait_for(lambda: member.states() == ["up", "dead"])  # noqa: B023
+            wait_for(lambda: "strangers" in found())  # noqa: B023
+            for subject in ("reach", "strangers"):
+                assert "the same --join, in the same order, each its own --member" in found()[subject]["remedy"], found()
+            assert any("a member is dead" in line and "--join or --member differ" in line
+                       for line in member.said().splitlines()), member.said()
+
+
 def test_a_silent_end_is_a_loss_first():
     with Cluster("--dead-ms", "3000").wait_met() as (a, b):
         before = len(b.said())

@@ -133,6 +133,8 @@ static void members_that_are_not_reached_are_told_apart(void **state)
     look_at_reach(&node, 1);
     expect(DOCTOR_NOTE, "reach", "node 3 (127.0.0.1:", "nigh doctor there");
     expect(DOCTOR_NOTE, "reach", "takes connections", "ss -ltnp");
+    expect(DOCTOR_NOTE, "reach", "takes connections", "kill -CONT");
+    expect(DOCTOR_NOTE, "reach", "takes connections", "same order, each its own --member");
     assert_int_equal(close(fd), 0);
     fd = bound(node.address);
     assert_int_equal(listen(fd, 0), 0);

@@ -33,7 +33,7 @@ static void look_at_machine(const struct admission_facts *facts)
 {
     struct doctor doctor = begun();
 
-    doctor_look_at_machine(&doctor, facts);
+    doctor_look_at_machine(&doctor, facts, 0);
 }
 
 static void a_good_machine_has_no_trouble(void **state)
@@ -48,7 +48,7 @@ static void a_good_machine_has_no_trouble(void **state)
     for (size_t i = 0; i < kept_count; i++) {
         assert_true(kept[i].severity == DOCTOR_GOOD || strcmp(kept[i].subject, "cores") == 0);
     }
-    expect(DOCTOR_GOOD, "descriptors", "the hard limit is 65536", NULL);
+    expect(DOCTOR_GOOD, "descriptors", "the hard limit of this process is 65536", NULL);
     expect(DOCTOR_GOOD, "huge pages", "16.0 MiB free", NULL);
     expect(DOCTOR_GOOD, "cgroup", "no memory controller", NULL);
 }
@@ -95,14 +95,39 @@ static void limits_are_said(void **state)
     put("/proc/self/limits", "Max open files            1024                 1024  files\n");
     put("/proc/sys/vm/max_map_count", "1024\n");
     look_at_machine(&facts);
-    expect(DOCTOR_NOTE, "memlock", "8.0 MiB may be locked", "LimitMEMLOCK");
-    expect(DOCTOR_NOTE, "addresses", "RLIMIT_AS is 4.0 GiB", "ulimit -v");
-    expect(DOCTOR_NOTE, "file size", "up to 1.0 MiB", "ulimit -f");
-    expect(DOCTOR_NOTE, "descriptors", "the hard limit is 1024", "LimitNOFILE");
+    expect(DOCTOR_NOTE, "memlock", "this process may lock 8.0 MiB", "LimitMEMLOCK");
+    expect(DOCTOR_NOTE, "addresses", "RLIMIT_AS of this process is 4.0 GiB", "ulimit -v");
+    expect(DOCTOR_NOTE, "file size", "files of this process may have up to 1.0 MiB", "ulimit -f");
+    expect(DOCTOR_NOTE, "descriptors", "the hard limit of this process is 1024", "LimitNOFILE");
     expect(DOCTOR_NOTE, "mappings", "1024 mappings", "vm.max_map_count");
     put("/proc/self/limits", "Max open files            1024                 unlimited  files\n");
     look_at_machine(&facts);
-    expect(DOCTOR_GOOD, "descriptors", "no hard limit", NULL);
+    expect(DOCTOR_GOOD, "descriptors", "this process has no hard limit", NULL);
+}
+
+/* Of a node that runs they are its own, whatever shell the doctor is asked from. */
+static void limits_of_a_node_are_its_own(void **state)
+{
+    struct admission_facts facts = good_facts();
+    struct doctor doctor = begun();
+
+    (void)state;
+    facts.address_limit_bytes = UINT64_C(4) << 30;
+    put("/proc/self/limits", "Max open files            65536                65536  files\n"
+                             "Max file size             unlimited            unlimited  bytes\n");
+    put("/proc/77/limits", "Max open files            1024                 1024  files\n"
+                           "Max file size             8192000              unlimited  bytes\n"
+                           "Max locked memory         1048576              1048576  bytes\n"
+                           "Max address space         unlimited            unlimited  bytes\n");
+    assert_false(admission_read_limits(root, 78, &facts));
+    assert_int_equal(facts.address_limit_bytes, UINT64_C(4) << 30);
+    assert_true(admission_read_limits(root, 77, &facts));
+    doctor_look_at_machine(&doctor, &facts, 77);
+    expect(DOCTOR_NOTE, "descriptors", "of the node (process 77) is 1024", "LimitNOFILE");
+    expect(DOCTOR_NOTE, "memlock", "the node (process 77) may lock 1.0 MiB", "LimitMEMLOCK");
+    expect(DOCTOR_NOTE, "file size", "files of the node (process 77) may have up to 7.8 MiB",
+           "LimitFSIZE");
+    expect_none("addresses");
 }
 
 static void shares_of_processors_are_said(void **state)
@@ -210,6 +235,17 @@ static void set_mode(const char *path, mode_t mode)
     assert_int_equal(chmod(full, mode), 0);
 }
 
+/* The findings of a path that no line of a file can say. */
+static void look_at_spill(const char *path, uid_t uid)
+{
+    static struct setup setup;
+    struct doctor doctor = begun();
+
+    setup = (struct setup){.source = "a test", .uid = uid, .knows_uid = true};
+    (void)snprintf(setup.spill, sizeof(setup.spill), "%s", path);
+    doctor_look_at_setup(&doctor, &setup);
+}
+
 static void directories_that_will_not_do_are_said(void **state)
 {
     uid_t own = geteuid() == 0 ? 0 : geteuid(), other = 54321;
@@ -218,7 +254,9 @@ static void directories_that_will_not_do_are_said(void **state)
     put("/proc/self/mountinfo", "20 1 8:1 / / rw - ext4 /dev/sda1 rw\n"
                                 "21 20 0:5 / /run rw,nosuid - tmpfs tmpfs rw\n"
                                 "22 20 8:2 / /old ro,relatime - ext4 /dev/sdb rw\n"
-                                "23 21 8:3 / /run/kept rw - ext4 /dev/sdc rw\n");
+                                "23 21 8:3 / /run/kept rw - ext4 /dev/sdc rw\n"
+                                "24 20 0:6 / /a\\040b\\134 rw - tmpfs tmpfs rw\n"
+                                "25 20 8:4 / /t\\011n\\012x ro - ext4 /dev/sdd rw\n");
     put("/var/lib/nigh/x", "");
     put("/run/nigh/x", "");
     put("/old/x", "");
@@ -240,6 +278,12 @@ static void directories_that_will_not_do_are_said(void **state)
     put("/run/kept/x", "");
     look_at_config("[node]\nstate = /run/kept/state\n", own, false);
     expect(DOCTOR_GOOD, "state dir", "can be written", NULL);
+    put("/a b\\/x", ""); /* in the list of mounts such bytes are numbers */
+    look_at_config("[node]\nspill = /a b\\/spill\n", own, false);
+    expect(DOCTOR_NOTE, "spill dir", "lies in memory (tmpfs)", "a disk");
+    put("/t\tn\nx/y", "");
+    look_at_spill("/t\tn\nx", own);
+    expect(DOCTOR_BAD, "spill dir", "mounted read-only", "remount");
     look_at_config("[node]\nspill = /old/spill\n", own, false);
     expect(DOCTOR_BAD, "spill dir", "mounted read-only", "remount");
     look_at_config("[node]\nspill = /old/x/y\n", own, false);
@@ -567,6 +611,7 @@ static void counts_of_troubles_are_said(void **state)
     expect(DOCTOR_NOTE, "shares", "start: 12", "nigh top");
     expect(DOCTOR_NOTE, "call memory", "start: 13", "--call-memory");
     expect(DOCTOR_NOTE, "strangers", "start: 14", "control port");
+    expect(DOCTOR_NOTE, "strangers", "start: 14", "the same --join, in the same order");
     expect(DOCTOR_NOTE, "slow", "start: 15", "--dead-ms");
     expect(DOCTOR_NOTE, "replicas", "2 of 5 replicas", "start the nodes");
     expect(DOCTOR_NOTE, "ranks", "8 were given", "--ranks 256");
@@ -591,6 +636,26 @@ static void counts_of_other_nodes_and_devices_are_said(void **state)
     expect(DOCTOR_NOTE, "loans", "start: 22", "nigh doctor at who borrowed");
     expect(DOCTOR_NOTE, "blocks", "23 blocks of spaces", "write them anew");
     assert_int_equal(kept_count, 3);
+}
+
+/* Whoever filled the disk. */
+static void a_disk_on_which_nothing_goes_is_said(void **state)
+{
+    static nigh_node_stats stats;
+    struct doctor doctor = begun();
+
+    (void)state;
+    stats = (nigh_node_stats){.spill_bytes = 80 << 10};
+    doctor_look_at_counts(&doctor, &stats);
+    expect(DOCTOR_NOTE, "spill", "0 B of 80.0 KiB on disk, 0 B left for puts", "make room");
+    kept_count = 0;
+    stats.spill_bytes = 1; /* of a disk that has nothing left */
+    doctor_look_at_counts(&doctor, &stats);
+    expect(DOCTOR_NOTE, "spill", "0 B left for puts", "make room");
+    kept_count = 0;
+    stats = (nigh_node_stats){.spill_bytes = 80 << 10, .spill_free_bytes = 10 << 10};
+    doctor_look_at_counts(&doctor, &stats);
+    expect(DOCTOR_GOOD, "spill", "10.0 KiB left for puts", NULL);
 }
 
 /* Before anything is refused. */
@@ -759,6 +824,7 @@ int main(void)
         cmocka_unit_test_setup(a_good_machine_has_no_trouble, begin),
         cmocka_unit_test_setup(memory_that_lacks_is_said, begin),
         cmocka_unit_test_setup(limits_are_said, begin),
+        cmocka_unit_test_setup(limits_of_a_node_are_its_own, begin),
         cmocka_unit_test_setup(shares_of_processors_are_said, begin),
         cmocka_unit_test_setup(a_kernel_that_lacks_something_is_said, begin),
         cmocka_unit_test_setup(a_virtual_machine_whose_clock_may_stand_still_is_said, begin),
@@ -774,6 +840,7 @@ int main(void)
         cmocka_unit_test_setup(links_in_a_container_lead_to_its_files, begin),
         cmocka_unit_test_setup(counts_of_troubles_are_said, begin),
         cmocka_unit_test_setup(counts_of_other_nodes_and_devices_are_said, begin),
+        cmocka_unit_test_setup(a_disk_on_which_nothing_goes_is_said, begin),
         cmocka_unit_test_setup(what_is_nearly_used_up_is_said, begin),
         cmocka_unit_test_setup(calls_that_end_badly_are_said, begin),
         cmocka_unit_test_setup(members_that_disagree_are_said, begin),
