@@ -388,6 +388,43 @@ def test_a_get_that_cannot_begin_keeps_nothing(client):
     wait_for(lambda: holders() == 0)
 
 
+@with_client()
+def test_a_node_that_stands_still_ends_waits(client):
+    """Also what copies, and what has more than a time: three seconds after that. Its bytes are the caller's then."""
+    late, much = nigh.TimeoutError.status, bytearray(4 * MIB)
+    calls = {"get": lambda: client.get("never", 0.3), "put": lambda: client.put("x", much, timeout=0.3),
+             "small": lambda: client.put("y", b"1", timeout=0.3), "create": lambda: client.create("z", 4 * MIB, timeout=0.3),
+             "claim": lambda: client.put("claim", b"1", exclusive=True),
+             "many": lambda: client.put_many([("p", much), ("q", b"1")], timeout=0.3)}
+    ended = {}
+
+    def wait(name):
+        begin = time.monotonic()
+        try:
+            calls[name]()
+        except nigh.TimeoutError as error:
+            ended[name] = time.monotonic() - begin, getattr(error, "statuses", None)
+
+    threads = [threading.Thread(target=wait, args=[name], daemon=True) for name in calls]
+    os.kill(client.node.process.pid, signal.SIGSTOP)
+    try:
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + 20
+        for thread in threads:
+            thread.join(until - time.monotonic())
+        assert set(ended) == set(calls), ended
+    finally:
+        os.kill(client.node.process.pid, signal.SIGCONT)
+    assert all(3 < took < 15 for took, _ in ended.values()), ended
+    assert ended["many"][1] == [late, late], ended
+    much += b"may be of another size: nobody has a buffer over it"
+    # What is late comes to nothing that stays, and the client goes on.
+    client.put("after", b"abc", timeout=20)
+    wait_for(lambda: client.stats()["unsealed_bytes"] == 0)
+    assert bytes(client.get("after", 20)) == b"abc"
+
+
 HOLDS = """
 import sys
 import nigh
