@@ -5,6 +5,7 @@ import gc
 import os
 import pickle
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -103,9 +104,10 @@ def test_children_have_none_of_it(client):
 
     def child():
         for call in (lambda: client.get("x", 0), lambda: client.put("y", b""), writer.seal, request.reply,
-                     lambda: region.read(0, 8), lambda: service.receive(0), pending.result):
+                     lambda: region.read(0, 8), lambda: service.receive(0), pending.result, pending.wait):
             with raises(nigh.ForkedError, "child"):
                 call()
+        assert not pending.done()
         for buffer in (view, mapping):
             with raises(BufferError, "parent"):
                 memoryview(buffer)
@@ -287,7 +289,7 @@ def test_signals_end_waits(client):
     try:
         for call in (lambda: client.get("never"), lambda: client.get_many(["never"]), lambda: region.lock(1),
                      lambda: region.barrier(1, 2), service.receive, lambda: client.call("s", b"x"),
-                     client.next_event, lambda: client.put("more", bytes(40 * MIB), timeout=None),
+                     client.next_event, client.get_start(["never"]).wait, lambda: client.put("more", bytes(40 * MIB), timeout=None),
                      lambda: client.create("more", 40 * MIB, timeout=None)):
             signal.setitimer(signal.ITIMER_REAL, 0.1)
             with raises(Alarm):
@@ -299,6 +301,106 @@ def test_signals_end_waits(client):
     view.release()
     wait_for(lambda: client.stats()["waiting"] == 0)
     assert not client.contains("more")
+
+
+@with_client()
+def test_what_goes_on_ends_by_itself(client):
+    """done() takes in what came, wait() waits for it; also what others of the client wait for meanwhile."""
+    region = client.create_region("r", 4096)
+    service = client.register("s")  # which takes nothing
+    pending = region.read(0, 8, start=True)
+    wait_for(pending.done)
+    assert pending.result() == bytes(8) and pending.done() and pending.wait()
+    get, call = client.get_start(["never"], 0.3), client.call_start("s", b"", timeout=0.3)
+    wait_for(lambda: get.done() and call.done())
+    assert get.result() == [None] and not service.closed
+    with raises(nigh.TimeoutError):
+        call.result()
+    pending = client.get_start(["late"])
+    assert not pending.done() and not pending.wait(0) and not pending.wait(timeout=0.06)
+    with raises(ValueError):
+        pending.wait(-1)
+    got, until = [], time.monotonic() + 20
+    threads = [threading.Thread(target=lambda: got.append(bytes(client.get("late", 20)))),
+               threading.Thread(target=lambda: got.append(pending.wait(20))),
+               threading.Thread(target=lambda: [client.poll() for _ in iter(pending.done, True)])]
+    for thread in threads:
+        thread.start()
+    other(client).put("late", b"now")
+    while not pending.done():
+        assert time.monotonic() < until
+    view, = pending.result()
+    for thread in threads:
+        thread.join()
+    assert sorted(got, key=str) == [True, b"now"] and bytes(view) == b"now"
+    # Whoever has armed the descriptor is to hear of what comes, and polls.
+    client.arm()
+    pending = client.get_start(["later"])
+    other(client).put("later", b"")
+    wait_for(lambda: select.select([client], [], [], 0)[0] != [])
+    assert not pending.done()
+    wait_for(lambda: client.poll() >= 0 and pending.done())
+
+
+@with_client()
+def test_results_are_taken_under_who_waits(client):
+    """Each is taken while others wait for it, and may be about to read what it failed with."""
+
+    def child():  # which would crash
+        own, until, wrong = other(client), time.monotonic() + 3, []
+        shared = [own.call_start("s", b"", timeout=0)]
+
+        def work(seed):
+            chance = random.Random(seed)
+            while time.monotonic() < until and not wrong:
+                pending = shared[0]
+                try:
+                    if not pending.wait(chance.choice((0, 0.001, 1))):
+                        continue
+                    shared[0] = chance.choice((lambda: own.call_start("s", b"", timeout=chance.random() / 100),
+                                               lambda: own.multicast("s", b"", timeout=0.01, start=True)))()
+                    pending.result()
+                except nigh.Error:
+                    pass
+                except BaseException as error:
+                    wrong.append(error)
+
+        threads = [threading.Thread(target=work, args=[seed]) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong, wrong
+        own.close()
+
+    in_child(child)
+
+
+@with_client()
+def test_what_goes_on_ends_with_its_client(client):
+    """What has come before does not, nor what a region begins later, which goes on."""
+    sessions = client.stats()["sessions"]
+    client.put("x", b"abc")
+    second = other(client)
+    region = second.create_region("r", 4096)
+    came, pending, waited = second.get_start(["x"]), second.get_start(["never"]), second.get_start(["never"])
+    wait_for(came.done)
+    told = []
+    thread = threading.Thread(target=lambda: told.append(waited.wait()))
+    thread.start()
+    second.close()
+    thread.join(20)
+    assert told == [True] and pending.done() and pending.wait(0)
+    for each in (pending, waited):
+        with raises(nigh.ClosedError, "closed"):
+            each.result()
+        with raises(nigh.CanceledError):
+            each.result()
+    assert bytes(came.result()[0]) == b"abc"
+    read = region.read(0, 8, start=True)
+    assert read.wait(20) and read.result() == bytes(8)
+    region.close()
+    wait_for(lambda: client.stats()["sessions"] == sessions)
 
 
 @with_client()
@@ -336,6 +438,7 @@ def test_a_node_that_dies_is_heard_of(client):
     second = other(client)
     second.put("x", b"abc")
     view = second.get("x", 0)
+    pending = other(client).get_start(["never"])
     failed = []
 
     def wait():
@@ -350,6 +453,9 @@ def test_a_node_that_dies_is_heard_of(client):
     client.node.process.kill()
     thread.join()
     assert failed
+    wait_for(pending.done)
+    with raises(nigh.NodeLostError):
+        pending.result()
     with raises(ConnectionError):
         second.put("y", b"")
     assert bytes(view) == b"abc"

@@ -70,6 +70,7 @@ struct client_object {
     PyObject_HEAD nigh_client *client; /* NULL: it has ended */
     Py_ssize_t uses;
     bool is_closed;
+    bool is_watched;   /* its descriptor was armed: who sleeps on that takes in what came */
     unsigned int fork; /* native_fork, where it was opened */
 };
 
