@@ -13,7 +13,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from node import MIB, child_of, in_child, other, raises, run_tests, wait_for, with_client  # noqa: E402
+from node import MIB, Skipped, child_of, in_child, other, raises, run_tests, wait_for, with_client  # noqa: E402
 
 import nigh  # noqa: E402
 
@@ -529,6 +529,31 @@ def test_a_node_that_stands_still_ends_waits(client):
     client.put("after", b"abc", timeout=20)
     wait_for(lambda: client.stats()["unsealed_bytes"] == 0)
     assert bytes(client.get("after", 20)) == b"abc"
+
+
+IN_ANOTHER = """
+import _xxsubinterpreters as interpreters
+another = interpreters.create()
+for _ in range(2):
+    try:
+        interpreters.run_string(another, "import nigh")
+    except interpreters.RunFailedError as error:
+        assert "main interpreter" in str(error) and "ImportError" in str(error), error
+    else:
+        raise AssertionError("it was imported")
+    import nigh
+interpreters.destroy(another)
+assert isinstance(nigh.random_id(), bytes) and issubclass(nigh.ClosedError, nigh.Error)
+"""
+
+
+def test_subinterpreters_do_not_import_it():
+    """Neither before the main interpreter does nor after, and it is none the worse for it."""
+    try:
+        import _xxsubinterpreters  # noqa: F401
+    except ImportError as error:
+        raise Skipped("no _xxsubinterpreters, of Python 3.11") from error
+    subprocess.run([sys.executable, "-c", IN_ANOTHER], check=True, timeout=60)
 
 
 HOLDS = """
