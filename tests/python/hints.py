@@ -83,8 +83,7 @@ def by_hand(client: nigh.Client) -> None:
     assert_type(client.nodes(), list[dict[str, Any]])
     pending = client.call_start("turn", b"abc")
     assert_type(pending, Pending[bytes])
-    while not pending.done():
-        client.poll()
+    assert_type((pending.wait(timeout=5), pending.wait(), pending.done()), tuple[bool, bool, bool])
     assert_type(pending.result(), bytes)
     assert pending.client is client
     pending.cancel()

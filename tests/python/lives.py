@@ -5,6 +5,7 @@ import gc
 import os
 import pickle
 import random
+import select
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import threading
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
-from node import MIB, child_of, in_child, other, raises, run_tests, wait_for, with_client  # noqa: E402
+from node import MIB, Skipped, child_of, in_child, other, raises, run_tests, wait_for, with_client  # noqa: E402
 
 import nigh  # noqa: E402
 
@@ -103,9 +104,10 @@ def test_children_have_none_of_it(client):
 
     def child():
         for call in (lambda: client.get("x", 0), lambda: client.put("y", b""), writer.seal, request.reply,
-                     lambda: region.read(0, 8), lambda: service.receive(0), pending.result):
+                     lambda: region.read(0, 8), lambda: service.receive(0), pending.result, pending.wait):
             with raises(nigh.ForkedError, "child"):
                 call()
+        assert not pending.done()
         for buffer in (view, mapping):
             with raises(BufferError, "parent"):
                 memoryview(buffer)
@@ -287,7 +289,7 @@ def test_signals_end_waits(client):
     try:
         for call in (lambda: client.get("never"), lambda: client.get_many(["never"]), lambda: region.lock(1),
                      lambda: region.barrier(1, 2), service.receive, lambda: client.call("s", b"x"),
-                     client.next_event, lambda: client.put("more", bytes(40 * MIB), timeout=None),
+                     client.next_event, client.get_start(["never"]).wait, lambda: client.put("more", bytes(40 * MIB), timeout=None),
                      lambda: client.create("more", 40 * MIB, timeout=None)):
             signal.setitimer(signal.ITIMER_REAL, 0.1)
             with raises(Alarm):
@@ -299,6 +301,106 @@ def test_signals_end_waits(client):
     view.release()
     wait_for(lambda: client.stats()["waiting"] == 0)
     assert not client.contains("more")
+
+
+@with_client()
+def test_what_goes_on_ends_by_itself(client):
+    """done() takes in what came, wait() waits for it; also what others of the client wait for meanwhile."""
+    region = client.create_region("r", 4096)
+    service = client.register("s")  # which takes nothing
+    pending = region.read(0, 8, start=True)
+    wait_for(pending.done)
+    assert pending.result() == bytes(8) and pending.done() and pending.wait()
+    get, call = client.get_start(["never"], 0.3), client.call_start("s", b"", timeout=0.3)
+    wait_for(lambda: get.done() and call.done())
+    assert get.result() == [None] and not service.closed
+    with raises(nigh.TimeoutError):
+        call.result()
+    pending = client.get_start(["late"])
+    assert not pending.done() and not pending.wait(0) and not pending.wait(timeout=0.06)
+    with raises(ValueError):
+        pending.wait(-1)
+    got, until = [], time.monotonic() + 20
+    threads = [threading.Thread(target=lambda: got.append(bytes(client.get("late", 20)))),
+               threading.Thread(target=lambda: got.append(pending.wait(20))),
+               threading.Thread(target=lambda: [client.poll() for _ in iter(pending.done, True)])]
+    for thread in threads:
+        thread.start()
+    other(client).put("late", b"now")
+    while not pending.done():
+        assert time.monotonic() < until
+    view, = pending.result()
+    for thread in threads:
+        thread.join()
+    assert sorted(got, key=str) == [True, b"now"] and bytes(view) == b"now"
+    # Whoever has armed the descriptor is to hear of what comes, and polls.
+    client.arm()
+    pending = client.get_start(["later"])
+    other(client).put("later", b"")
+    wait_for(lambda: select.select([client], [], [], 0)[0] != [])
+    assert not pending.done()
+    wait_for(lambda: client.poll() >= 0 and pending.done())
+
+
+@with_client()
+def test_results_are_taken_under_who_waits(client):
+    """Each is taken while others wait for it, and may be about to read what it failed with."""
+
+    def child():  # which would crash
+        own, until, wrong = other(client), time.monotonic() + 3, []
+        shared = [own.call_start("s", b"", timeout=0)]
+
+        def work(seed):
+            chance = random.Random(seed)
+            while time.monotonic() < until and not wrong:
+                pending = shared[0]
+                try:
+                    if not pending.wait(chance.choice((0, 0.001, 1))):
+                        continue
+                    shared[0] = chance.choice((lambda: own.call_start("s", b"", timeout=chance.random() / 100),
+                                               lambda: own.multicast("s", b"", timeout=0.01, start=True)))()
+                    pending.result()
+                except nigh.Error:
+                    pass
+                except BaseException as error:
+                    wrong.append(error)
+
+        threads = [threading.Thread(target=work, args=[seed]) for seed in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert not wrong, wrong
+        own.close()
+
+    in_child(child)
+
+
+@with_client()
+def test_what_goes_on_ends_with_its_client(client):
+    """What has come before does not, nor what a region begins later, which goes on."""
+    sessions = client.stats()["sessions"]
+    client.put("x", b"abc")
+    second = other(client)
+    region = second.create_region("r", 4096)
+    came, pending, waited = second.get_start(["x"]), second.get_start(["never"]), second.get_start(["never"])
+    wait_for(came.done)
+    told = []
+    thread = threading.Thread(target=lambda: told.append(waited.wait()))
+    thread.start()
+    second.close()
+    thread.join(20)
+    assert told == [True] and pending.done() and pending.wait(0)
+    for each in (pending, waited):
+        with raises(nigh.ClosedError, "closed"):
+            each.result()
+        with raises(nigh.CanceledError):
+            each.result()
+    assert bytes(came.result()[0]) == b"abc"
+    read = region.read(0, 8, start=True)
+    assert read.wait(20) and read.result() == bytes(8)
+    region.close()
+    wait_for(lambda: client.stats()["sessions"] == sessions)
 
 
 @with_client()
@@ -336,6 +438,7 @@ def test_a_node_that_dies_is_heard_of(client):
     second = other(client)
     second.put("x", b"abc")
     view = second.get("x", 0)
+    pending = other(client).get_start(["never"])
     failed = []
 
     def wait():
@@ -350,6 +453,9 @@ def test_a_node_that_dies_is_heard_of(client):
     client.node.process.kill()
     thread.join()
     assert failed
+    wait_for(pending.done)
+    with raises(nigh.NodeLostError):
+        pending.result()
     with raises(ConnectionError):
         second.put("y", b"")
     assert bytes(view) == b"abc"
@@ -386,6 +492,68 @@ def test_a_get_that_cannot_begin_keeps_nothing(client):
 
     wait_for(lambda: holders() is not None)
     wait_for(lambda: holders() == 0)
+
+
+@with_client()
+def test_a_node_that_stands_still_ends_waits(client):
+    """Also what copies, and what has more than a time: three seconds after that. Its bytes are the caller's then."""
+    late, much = nigh.TimeoutError.status, bytearray(4 * MIB)
+    calls = {"get": lambda: client.get("never", 0.3), "put": lambda: client.put("x", much, timeout=0.3),
+             "small": lambda: client.put("y", b"1", timeout=0.3), "create": lambda: client.create("z", 4 * MIB, timeout=0.3),
+             "claim": lambda: client.put("claim", b"1", exclusive=True),
+             "many": lambda: client.put_many([("p", much), ("q", b"1")], timeout=0.3)}
+    ended = {}
+
+    def wait(name):
+        begin = time.monotonic()
+        try:
+            calls[name]()
+        except nigh.TimeoutError as error:
+            ended[name] = time.monotonic() - begin, getattr(error, "statuses", None)
+
+    threads = [threading.Thread(target=wait, args=[name], daemon=True) for name in calls]
+    os.kill(client.node.process.pid, signal.SIGSTOP)
+    try:
+        for thread in threads:
+            thread.start()
+        until = time.monotonic() + 20
+        for thread in threads:
+            thread.join(until - time.monotonic())
+        assert set(ended) == set(calls), ended
+    finally:
+        os.kill(client.node.process.pid, signal.SIGCONT)
+    assert all(3 < took < 15 for took, _ in ended.values()), ended
+    assert ended["many"][1] == [late, late], ended
+    much += b"may be of another size: nobody has a buffer over it"
+    # What is late comes to nothing that stays, and the client goes on.
+    client.put("after", b"abc", timeout=20)
+    wait_for(lambda: client.stats()["unsealed_bytes"] == 0)
+    assert bytes(client.get("after", 20)) == b"abc"
+
+
+IN_ANOTHER = """
+import _xxsubinterpreters as interpreters
+another = interpreters.create()
+for _ in range(2):
+    try:
+        interpreters.run_string(another, "import nigh")
+    except interpreters.RunFailedError as error:
+        assert "main interpreter" in str(error) and "ImportError" in str(error), error
+    else:
+        raise AssertionError("it was imported")
+    import nigh
+interpreters.destroy(another)
+assert isinstance(nigh.random_id(), bytes) and issubclass(nigh.ClosedError, nigh.Error)
+"""
+
+
+def test_subinterpreters_do_not_import_it():
+    """Neither before the main interpreter does nor after, and it is none the worse for it."""
+    try:
+        import _xxsubinterpreters  # noqa: F401
+    except ImportError as error:
+        raise Skipped("no _xxsubinterpreters, of Python 3.11") from error
+    subprocess.run([sys.executable, "-c", IN_ANOTHER], check=True, timeout=60)
 
 
 HOLDS = """

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     import numpy
     import numpy.typing
 
+_native._check_interpreter()
+
 Id: TypeAlias = Union[bytes, str]
 
 __all__ = ["Bulk", "BusyError", "CanceledError", "Client", "ClosedError", "CorruptError", "DeniedError", "DiskError",

@@ -257,6 +257,7 @@ static PyObject *client_arm(PyObject *self, PyObject *unused)
     if (client == NULL) {
         return NULL;
     }
+    object->is_watched = true;
     WITHOUT_LOCK(status = nigh_client_arm(client)); /* the client's own lock may be a thread's */
     return client_ended(object, status);
 }

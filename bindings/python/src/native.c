@@ -78,19 +78,43 @@ static int add_flags(PyObject *module)
                : 0;
 }
 
+/* None in the interpreter that the process began with; ImportError in another. */
+static PyObject *check_interpreter(PyObject *self, PyObject *unused)
+{
+    (void)self;
+    (void)unused;
+    if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+        PyErr_SetString(PyExc_ImportError, "nigh is for the main interpreter of a process: "
+                                           "no subinterpreter imports it");
+        return NULL;
+    }
+    Py_RETURN_NONE;
+}
+
+/* For nigh itself: in another interpreter a module that was made in one is not made, but copied. */
+static PyMethodDef functions[] = {
+    {"_check_interpreter", check_interpreter, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
 static struct PyModuleDef native_module = {
-    PyModuleDef_HEAD_INIT,
+    .m_base = PyModuleDef_HEAD_INIT,
     .m_name = "nigh._native",
     .m_doc = "libnigh; see nigh.",
     .m_size = -1,
+    .m_methods = functions,
 };
 
 PyMODINIT_FUNC PyInit__native(void);
 
 PyMODINIT_FUNC PyInit__native(void)
 {
-    PyObject *module = PyModule_Create(&native_module);
+    PyObject *module = NULL, *checked = check_interpreter(NULL, NULL);
 
+    if (checked != NULL) {
+        Py_DECREF(checked);
+        module = PyModule_Create(&native_module);
+    }
     if (module == NULL ||
         (pthread_atfork(NULL, NULL, count_fork) != 0 && PyErr_NoMemory() == NULL) ||
         errors_init(module) != 0 || add_types(module) != 0 || add_flags(module) != 0) {

@@ -70,6 +70,7 @@ struct client_object {
     PyObject_HEAD nigh_client *client; /* NULL: it has ended */
     Py_ssize_t uses;
     bool is_closed;
+    bool is_watched;   /* its descriptor was armed: who sleeps on that takes in what came */
     unsigned int fork; /* native_fork, where it was opened */
 };
 
@@ -92,6 +93,9 @@ PyObject *objects_put(PyObject *self, PyObject *arguments, PyObject *names);
 PyObject *objects_create(PyObject *self, PyObject *arguments, PyObject *names);
 /* puts.c */
 PyObject *puts_many(PyObject *self, PyObject *arguments, PyObject *names);
+/* How long it takes at most, where the node does not stand still, to make so many objects with
+ * these options, for which so many bytes are copied. */
+uint64_t puts_time_us(const nigh_create_options *options, uint64_t count, uint64_t bytes);
 PyObject *objects_get(PyObject *self, PyObject *arguments, PyObject *names);
 PyObject *objects_get_many(PyObject *self, PyObject *arguments, PyObject *names);
 PyObject *objects_get_start(PyObject *self, PyObject *arguments, PyObject *names);
@@ -148,7 +152,8 @@ PyObject *pending_wait(struct pending_object *pending, nigh_status status, uint6
 
 /*
  * Waits for an op that was begun with that status, without the lock, and looks meanwhile after
- * signals, and whether the client is closed. How it ended; it has ended in any case. A handler that
+ * signals, and whether the client is closed. How it ended; it has ended in any case: what it was
+ * given is the caller's again. NIGH_TIMEOUT where it did not long after its time. A handler that
  * raised, or a client that was closed: that is raised (PyErr_Occurred), and the op was cancelled,
  * but may have come first. What was begun of a client that was closed before is waited for.
  */

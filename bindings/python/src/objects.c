@@ -68,7 +68,7 @@ static bool waits(const nigh_create_options *options)
 }
 
 /* What waits may be interrupted; what does not goes the shortest way. The time is the node's to
- * see: some of it copies. */
+ * see; one that stands still sees none. */
 static nigh_status put_now(struct client_object *object, struct making *making,
                            const Py_buffer *data)
 {
@@ -86,7 +86,8 @@ static nigh_status put_now(struct client_object *object, struct making *making,
         .options = &making->options,
     };
     WITHOUT_LOCK(status = nigh_put_many_start(object->client, &making->item, 1, &making->op));
-    return pending_end(object, &making->op, status, NIGH_FOREVER);
+    return pending_end(object, &making->op, status,
+                       puts_time_us(&making->options, 1, (uint64_t)data->len));
 }
 
 static nigh_status create_now(struct client_object *object, struct making *making)
@@ -100,7 +101,7 @@ static nigh_status create_now(struct client_object *object, struct making *makin
     }
     WITHOUT_LOCK(status = nigh_create_start(object->client, &making->id, &making->options, writer,
                                             &making->op));
-    status = pending_end(object, &making->op, status, NIGH_FOREVER);
+    status = pending_end(object, &making->op, status, puts_time_us(&making->options, 1, 0));
     if (status == NIGH_OK && PyErr_Occurred() != NULL) {
         WITHOUT_LOCK((void)nigh_abort(object->client, writer)); /* it came first */
     }

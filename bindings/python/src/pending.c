@@ -16,7 +16,9 @@ struct pending_object {
     const struct pending_kind *kind;
     void *state;
     nigh_op op;
-    bool is_begun; /* the op is libnigh's until it has ended */
+    unsigned int uses; /* threads that are at its op, and may read the state for a sentence */
+    bool is_begun;     /* the op is libnigh's until it has ended */
+    bool was_closed;   /* its client, as it was begun: a region of it goes on */
 };
 
 struct pending_object *pending_new(struct client_object *client, const struct pending_kind *kind)
@@ -36,6 +38,7 @@ struct pending_object *pending_new(struct client_object *client, const struct pe
     }
     client_keep(client);
     made->client = client;
+    made->was_closed = client->is_closed;
     return made;
 }
 
@@ -62,6 +65,15 @@ static void drop_state(struct pending_object *pending)
     }
 }
 
+/* One thread less is at it. The last drops the state of one that was taken or given up. */
+static void end_use(struct pending_object *pending)
+{
+    pending->uses--;
+    if (pending->uses == 0 && pending->client == NULL) {
+        drop_state(pending);
+    }
+}
+
 static void give_up(struct pending_object *pending)
 {
     struct client_object *client = pending->client;
@@ -70,11 +82,12 @@ static void give_up(struct pending_object *pending)
     if (client == NULL) {
         return;
     }
+    pending->uses++;
     if (pending->is_begun && !client_is_forked(client)) {
         WITHOUT_LOCK((void)nigh_cancel(client->client, &pending->op));
         pending->kind->leave(client->client, pending->state);
     }
-    drop_state(pending);
+    end_use(pending);
     client_drop(client);
 }
 
@@ -117,9 +130,10 @@ static PyObject *take(struct pending_object *pending, nigh_status status, bool i
     PyObject *result;
 
     pending->client = NULL; /* whoever comes meanwhile finds it taken */
+    pending->uses++;
     result = pending->kind->take(client, pending->state,
                                  is_told ? status : tell(client->client, &pending->op, status));
-    drop_state(pending);
+    end_use(pending);
     client_drop(client);
     return result;
 }
@@ -239,12 +253,86 @@ PyObject *pending_wait(struct pending_object *pending, nigh_status status, uint6
     return result;
 }
 
+/* Whether it has ended with its client. */
+static bool is_closed(const struct pending_object *pending)
+{
+    return pending->client != NULL && pending->client->is_closed && !pending->was_closed;
+}
+
+static bool is_over(const struct pending_object *pending)
+{
+    return pending->client == NULL || nigh_op_status(&pending->op) != NIGH_PENDING ||
+           is_closed(pending);
+}
+
+/* Takes in what came. Where somebody sleeps on the client's descriptor that is for him: what is
+ * taken in here rings no bell. */
+static void look(struct pending_object *pending)
+{
+    struct client_object *client = pending->client;
+
+    if (is_over(pending) || client->is_watched || client_is_forked(client)) {
+        return;
+    }
+    client_keep(client); /* another thread may take the result, or give it up, meanwhile */
+    WITHOUT_LOCK((void)nigh_poll(client->client));
+    client_drop(client);
+}
+
 static PyObject *pending_done(PyObject *self, PyObject *unused)
 {
     struct pending_object *pending = (struct pending_object *)self;
 
     (void)unused;
-    return PyBool_FromLong(pending->client == NULL || nigh_op_status(&pending->op) != NIGH_PENDING);
+    look(pending);
+    return PyBool_FromLong(is_over(pending));
+}
+
+/* In slices, between which it looks after signals. */
+static void wait_until(struct pending_object *pending, struct client_object *client,
+                       uint64_t timeout_us)
+{
+    uint64_t begin_us = now_us(), waited_us = 0;
+
+    while (!is_over(pending) && (timeout_us == NIGH_FOREVER || waited_us < timeout_us)) {
+        uint64_t slice_us = timeout_us - waited_us < SIGNALS_US && timeout_us != NIGH_FOREVER
+                                ? timeout_us - waited_us
+                                : SIGNALS_US;
+
+        WITHOUT_LOCK((void)nigh_wait(client->client, &pending->op, slice_us));
+        if (PyErr_CheckSignals() != 0 || is_of_the_parent(client)) {
+            return;
+        }
+        waited_us = now_us() - begin_us;
+    }
+}
+
+/* It goes on where that ends first. */
+static PyObject *pending_await(PyObject *self, PyObject *arguments, PyObject *names)
+{
+    static char *keywords[] = {"timeout", NULL};
+    struct pending_object *pending = (struct pending_object *)self;
+    uint64_t timeout_us = NIGH_FOREVER;
+    struct client_object *client;
+
+    if (!PyArg_ParseTupleAndKeywords(arguments, names, "|O&", keywords, convert_timeout,
+                                     &timeout_us)) {
+        return NULL;
+    }
+    look(pending);
+    client = pending->client;
+    if (is_over(pending)) {
+        Py_RETURN_TRUE;
+    }
+    if (is_of_the_parent(client)) {
+        return NULL;
+    }
+    client_keep(client);
+    pending->uses++;
+    wait_until(pending, client, timeout_us);
+    end_use(pending); /* another thread may have taken it */
+    client_drop(client);
+    return PyErr_Occurred() == NULL ? PyBool_FromLong(is_over(pending)) : NULL;
 }
 
 static PyObject *pending_cancel(PyObject *self, PyObject *unused)
@@ -261,6 +349,7 @@ static PyObject *pending_result(PyObject *self, PyObject *unused)
     nigh_status status;
 
     (void)unused;
+    look(pending);
     if (pending->client == NULL) {
         return errors_say(NIGH_CANCELED, "it was cancelled, or its result was taken");
     }
@@ -268,19 +357,27 @@ static PyObject *pending_result(PyObject *self, PyObject *unused)
         return errors_raise(NIGH_FORKED, NULL);
     }
     status = nigh_op_status(&pending->op);
+    if (status == NIGH_PENDING && is_closed(pending)) {
+        give_up(pending);
+        return errors_say(NIGH_CLOSED, "the client is closed");
+    }
     return status == NIGH_PENDING ? errors_raise(status, NULL) : take(pending, status, false);
 }
 
 static PyMethodDef methods[] = {
     {"done", pending_done, METH_NOARGS,
      "done($self, /)\n--\n\n"
-     "Whether it has ended."},
+     "Whether it has ended. Takes in what came, but where the client is armed: poll does then."},
+    NATIVE_NAMED(
+        "wait", pending_await,
+        "wait($self, timeout=None)\n--\n\n"
+        "Waits until it has ended, so long at most; whether it has. It goes on otherwise."),
     {"cancel", pending_cancel, METH_NOARGS,
      "cancel($self, /)\n--\n\n"
      "Gives it up."},
     {"result", pending_result, METH_NOARGS,
      "result($self, /)\n--\n\n"
-     "What one that is done has come to, once."},
+     "What one that is done has come to, once; PendingError of another."},
     {"__class_getitem__", Py_GenericAlias, METH_O | METH_CLASS,
      "Pending[bytes], of one that comes to bytes: for type hints."},
     {NULL, NULL, 0, NULL},

@@ -2,6 +2,11 @@
 /* See native.h: puts of many objects with one question, which may go on. */
 #include "native.h"
 
+#define COPY_BYTES_A_US UINT64_C(100)    /* slower than copies are to memory that is new, too */
+#define ITEM_BYTES      UINT64_C(65536)  /* an object takes no longer than a copy of so many */
+#define CLAIM_US        UINT64_C(500000) /* how long a claim of an id waits at the least */
+#define AT_ONCE         32               /* of one client in one lane may wait for memory, always */
+
 struct put_one {
     struct native_name name; /* where the id is one */
     Py_buffer data, meta;
@@ -12,15 +17,38 @@ struct putting {
     struct put_one *ones;
     nigh_put_item *items;
     size_t count;
+    uint64_t bytes; /* of them all */
 };
 
-/* Of each object, in their order. */
-static PyObject *statuses_of(const struct putting *putting)
+uint64_t puts_time_us(const nigh_create_options *options, uint64_t count, uint64_t bytes)
+{
+    bool is_claimed = (options->flags & NIGH_CREATE_EXCLUSIVE) != 0;
+    bool is_replicated = (options->flags >> NIGH_CREATE_REPLICAS_SHIFT) != 0;
+    uint64_t wait_us = options->timeout_us, claim_us, replicas_us, time_us;
+
+    claim_us = wait_us > CLAIM_US ? wait_us : CLAIM_US;
+    replicas_us = wait_us > NIGH_REPLICAS_WAIT_US ? wait_us : NIGH_REPLICAS_WAIT_US;
+    /* Its create, its seal and its replicas wait one behind the other. */
+    if (wait_us == NIGH_FOREVER ||
+        (is_claimed && __builtin_add_overflow(claim_us, claim_us, &wait_us)) ||
+        (is_replicated && __builtin_add_overflow(wait_us, replicas_us, &wait_us)) ||
+        __builtin_mul_overflow(wait_us, 1 + count / AT_ONCE, &time_us) ||
+        __builtin_add_overflow(time_us, (bytes + count * ITEM_BYTES) / COPY_BYTES_A_US, &time_us)) {
+        return NIGH_FOREVER;
+    }
+    return time_us;
+}
+
+/* Of each object, in their order. What was given up at its time is late, as a get's is. */
+static PyObject *statuses_of(const struct putting *putting, nigh_status status)
 {
     PyObject *statuses = PyList_New(0);
 
     for (size_t n = 0; n < putting->count; n++) {
-        errors_note(&statuses, putting->items[n].status);
+        nigh_status each = putting->items[n].status;
+
+        errors_note(&statuses,
+                    each == NIGH_CANCELED && status == NIGH_TIMEOUT ? NIGH_TIMEOUT : each);
     }
     return statuses;
 }
@@ -32,7 +60,7 @@ static PyObject *take_puts(struct client_object *client, void *state, nigh_statu
     if (status == NIGH_OK) {
         return Py_NewRef(Py_None);
     }
-    statuses = statuses_of(state);
+    statuses = statuses_of(state, status);
     if (statuses == NULL) {
         return NULL;
     }
@@ -134,6 +162,7 @@ static bool put_all(PyObject *from, struct putting *putting, const nigh_create_o
 
         putting->count = (size_t)n + 1;
         is_good = item != NULL && put_one(item, &putting->ones[n], &putting->items[n], options);
+        putting->bytes += putting->items[n].data_size;
         Py_XDECREF(item);
         if (!is_good) {
             return false;
@@ -183,5 +212,7 @@ PyObject *puts_many(PyObject *self, PyObject *arguments, PyObject *names)
     }
     WITHOUT_LOCK(
         status = nigh_put_many_start(client, putting->items, putting->count, pending_op(pending)));
-    return start ? pending_begun(pending, status) : pending_wait(pending, status, NIGH_FOREVER);
+    return start ? pending_begun(pending, status)
+                 : pending_wait(pending, status,
+                                puts_time_us(&options, putting->count, putting->bytes));
 }
