@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(1, os.path.join(os.path.dirname(os.path.realpath(__file__)), "..", "system"))
 import raw_session  # noqa: E402
-from raw_session import Skipped, run_tests, wait_for  # noqa: E402,F401
+from raw_session import Skipped, halt, run_tests, wait_for  # noqa: E402,F401
 
 import nigh  # noqa: E402
 

@@ -772,9 +772,9 @@ def test_two_firsts_are_told_what_may_differ():
         for member in members:
             found = lambda: {item["subject"]: item for item in json.loads(member.run("doctor", "--json")[1])}  # noqa: E731,B023
             wait_for(lambda: member.states() == ["up", "dead"])  # noqa: B023
-            wait_for(lambda: "strangers" in found())  # noqa: B023
-            for subject in ("reach", "strangers"):
-                assert "the same --join, in the same order, each its own --member" in found()[subject]["remedy"], found()
+            for subject in ("reach", "strangers"):  # a port that takes connections late has another remedy
+                wait_for(lambda: "the same --join, in the same order, each its own --member" in found().get(  # noqa: B023
+                    subject, {}).get("remedy", ""))  # noqa: B023
             assert any("a member is dead" in line and "--join or --member differ" in line
                        for line in member.said().splitlines()), member.said()
 

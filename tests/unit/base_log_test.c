@@ -391,7 +391,7 @@ static void let_files_grow(rlim_t bytes)
     struct rlimit limit;
 
     (void)getrlimit(RLIMIT_FSIZE, &limit);
-    limit.rlim_cur = bytes;
+    limit.rlim_cur = bytes < limit.rlim_max ? bytes : limit.rlim_max;
     (void)setrlimit(RLIMIT_FSIZE, &limit);
 }
 
