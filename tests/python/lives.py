@@ -18,6 +18,15 @@ from node import MIB, Skipped, child_of, halt, in_child, other, raises, run_test
 import nigh  # noqa: E402
 
 
+def in_four(work):
+    """Threads, each with a number of its own, until all have ended."""
+    threads = [threading.Thread(target=work, args=[seed]) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 @with_client()
 def test_a_closed_client_refuses(client):
     second = other(client)
@@ -208,11 +217,7 @@ def test_threads_take_things_apart_under_each_other(client):
             except BaseException as error:
                 wrong.append(error)
 
-    threads = [threading.Thread(target=work, args=[seed]) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    in_four(work)
     assert not wrong, wrong
     shared.clear()
     gc.collect()
@@ -365,11 +370,7 @@ def test_results_are_taken_under_who_waits(client):
                 except BaseException as error:
                     wrong.append(error)
 
-        threads = [threading.Thread(target=work, args=[seed]) for seed in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_four(work)
         assert not wrong, wrong
         own.close()
 
