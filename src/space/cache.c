@@ -184,7 +184,9 @@ static enum space_result cache_lock_read(struct step *step)
 {
     struct space_line *line = step->line;
 
-    if (line->owed != 0 || line->wants_write || line->holds >= SPACE_HELD_ALONE - 1) {
+    /* A home that is killed before its term is open may come back and know of no such right. */
+    if (line->owed != 0 || line->wants_write || line->holds >= SPACE_HELD_ALONE - 1 ||
+        (!step->cache->is_open && line->epoch.term == step->cache->term)) {
         return cache_wait(step);
     }
     line->holds++;

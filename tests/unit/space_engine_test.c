@@ -2316,13 +2316,11 @@ static struct space_log_record appended(uint32_t number)
     return record;
 }
 
-/* What it passed on, and has again, its log has as its own before the home has the bytes, and gives
- * it the right to write. */
-static void what_is_had_again_is_logged_before_its_bytes_leave(void **state)
+/* What it passed on is given back to it, to read, as the home opens a term. */
+static uint64_t have_again(void)
 {
     uint64_t block;
 
-    (void)state;
     begin_with_log(7);
     block = own();
     run_all();
@@ -2342,10 +2340,41 @@ static void what_is_had_again_is_logged_before_its_bytes_leave(void **state)
                                .address = block,
                                .epoch = {6, 0}});
     assert_true(is_shown(block));
+    return block;
+}
+
+/* What it passed on, and has again, its log has as its own before the home has the bytes, and gives
+ * it the right to write. */
+static void what_is_had_again_is_logged_before_its_bytes_leave(void **state)
+{
+    (void)state;
+    (void)have_again();
     assert_int_equal(appended(0).kind, SPACE_LOG_RENEWED);
     assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_BYTES), 0);
     run_all();
     assert_int_equal(count_said(1, SPACE_WIRE_TO_HOME, SPACE_HOME_BYTES), 1);
+    space_engine_sent(engine, 1, 1);
+    end_with_log();
+}
+
+/* Its home may be killed yet, and then know of no such member: what was held would not be. */
+static void what_is_had_again_is_held_when_its_term_is_open(void **state)
+{
+    struct space_op lock, read;
+    uint64_t block;
+
+    (void)state;
+    block = have_again();
+    run_all();
+    read = op_of(SPACE_OP_READ, block);
+    assert_true(space_engine_begin(engine, &read, 1));
+    assert_int_equal(read.status, NIGH_OK);
+    lock = op_of(SPACE_OP_LOCK_READ, block);
+    assert_false(space_engine_begin(engine, &lock, 1));
+    say_term(1, SPACE_TERM_OPENED, 6, 0);
+    run_all();
+    assert_int_equal(lock.operands[1], 1);
+    assert_int_equal(lock.status, NIGH_OK);
     space_engine_sent(engine, 1, 1);
     end_with_log();
 }
@@ -3243,6 +3272,7 @@ int main(void)
         cmocka_unit_test(all_seats_atomics_are_one_event),
         cmocka_unit_test(who_asked_to_write_has_it_yet),
         cmocka_unit_test(what_is_had_again_is_logged_before_its_bytes_leave),
+        cmocka_unit_test(what_is_had_again_is_held_when_its_term_is_open),
         cmocka_unit_test(what_the_log_has_is_not_dropped),
         cmocka_unit_test(who_is_left_out_is_known_before_the_blocks),
         cmocka_unit_test(a_home_with_a_log_takes_bytes_as_it_opens),
