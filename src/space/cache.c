@@ -122,7 +122,7 @@ static void wake(struct step *step)
 static void become(struct step *step, uint8_t state)
 {
     step->line->state = state;
-    step->line->is_homes = false;
+    step->line->is_homes = step->line->is_restored = false;
 }
 
 /* Nothing is here any more. */
@@ -185,8 +185,8 @@ static enum space_result cache_lock_read(struct step *step)
     struct space_line *line = step->line;
 
     /* A home that is killed before its term is open may come back and know of no such right. */
-    if (line->owed != 0 || line->wants_write || line->holds >= SPACE_HELD_ALONE - 1 ||
-        (!step->cache->is_open && line->epoch.term == step->cache->term)) {
+    if (line->owed != 0 || line->wants_write || line->is_restored ||
+        line->holds >= SPACE_HELD_ALONE - 1) {
         return cache_wait(step);
     }
     line->holds++;
@@ -218,6 +218,9 @@ static enum space_result unlock(struct step *step)
     }
     line->holds = line->holds == SPACE_HELD_ALONE ? 0 : (uint8_t)(line->holds - 1);
     if (line->holds != 0) {
+        if (line->holds == SPACE_HELD_ALONE - 2) { /* there is room for one more */
+            wake(step);
+        }
         return SPACE_DONE;
     }
     line->owed = line->owed_whom = 0;
@@ -495,9 +498,12 @@ static void claim(struct step *step, uint8_t event)
 
 static enum space_result cache_claim_shared(struct step *step)
 {
+    bool is_restored = step->line->is_restored;
+
     claim(step, SPACE_HOME_CLAIM_SHARED);
     /* A home that was started anew has what an earlier life gave once its bytes have come. */
     become(step, SPACE_CACHE_SHARED);
+    step->line->is_restored = is_restored;
     return SPACE_DONE;
 }
 
@@ -543,6 +549,7 @@ static enum space_result cache_doubt(struct step *step)
 
 static enum space_result cache_go_on(struct step *step)
 {
+    step->line->is_restored = false;
     wake(step);
     return SPACE_DONE;
 }
@@ -559,6 +566,7 @@ static enum space_result cache_restored(struct step *step)
     step->line->epoch = (struct space_epoch){.term = step->cache->term};
     step->line->handed_to = 0;
     become(step, SPACE_CACHE_SHARED);
+    step->line->is_restored = true;
     say_home(step, SPACE_HOME_BYTES);
     wake(step);
     return SPACE_DONE;
@@ -662,5 +670,6 @@ bool space_line_is_valid(const struct space_line *line)
     return line->state < SPACE_CACHE_STATES && (line->holds == 0 || has_right) &&
            (line->holds != SPACE_HELD_ALONE || line->state == SPACE_CACHE_DIRTY) &&
            (line->owed == 0 || line->holds != 0) &&
-           (!line->is_homes || line->state == SPACE_CACHE_SHARED);
+           (!line->is_homes || line->state == SPACE_CACHE_SHARED) &&
+           (!line->is_restored || (line->state == SPACE_CACHE_SHARED && line->holds == 0));
 }

@@ -43,6 +43,7 @@ struct space_line {
     uint8_t owed_whom;
     uint8_t handed_to; /* HANDED: to whom */
     bool is_homes;     /* to read, and the home gave it in this term: it has the bytes, too */
+    bool is_restored;  /* to read, given back as a term began, and none was open since */
     bool is_away;      /* given up, and kept for one that may come back: nobody is served */
     struct space_epoch epoch;
     uint32_t frame; /* the caller's: where the bytes are, or are to come; set before an ask */

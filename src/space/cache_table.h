@@ -44,7 +44,7 @@
     DO(ask_upgrade,    STAY | TO(UPGRADING),          "waits; ASK_WRITE, if nobody here holds it and the home is open") \
     DO(read_hit,       STAY,                          "done, or waits for who holds it alone")          \
     DO(write_hit,      STAY,                          "done, or waits for who holds it")                \
-    DO(lock_read,      STAY,                          "held, or waits: for who holds it alone, for a writer here, as another node waits, or until a term is open") \
+    DO(lock_read,      STAY,                          "held, or waits: for who holds it alone, for a writer here, as another node waits, or until a term is open, if it was given back as that began") \
     DO(lock_write,     STAY,                          "held, or waits for who holds it")                \
     DO(unlock_shared,  STAY | TO(INVALID),            "the last one: what the home was owed comes first, then who waits here") \
     DO(unlock_dirty,   STAY | TO(SHARED) | TO(WRITING_BACK) | TO(HANDED), "the last one: what the home was owed comes first, then who waits here") \

@@ -172,6 +172,7 @@ static void walk_line(struct stream *stream, uint32_t node, uint32_t block)
     PUT(line->state, line->state);
     PUT(line->is_away, line->is_away);
     PUT(line->is_homes, line->is_homes);
+    PUT(line->is_restored, line->is_restored);
     PUT(line->wants_read, line->wants_read);
     PUT(line->wants_write, line->wants_write);
     PUT(line->holds, line->holds);

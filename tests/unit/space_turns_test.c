@@ -42,7 +42,7 @@ static enum space_result at_home(uint8_t event, uint8_t seat)
 static enum space_result at_node(uint8_t event, uint8_t seat)
 {
     struct space_message message = {
-        .event = event, .seat = seat, .whom = 3, .term = 1, .epoch = line.epoch};
+        .event = event, .seat = seat, .whom = 3, .term = cache.term, .epoch = line.epoch};
 
     return space_cache_step(&cache, &line, &message, &out);
 }
@@ -179,7 +179,8 @@ static void what_is_held_stays_here(void **state)
     claim_says(0, SPACE_HOME_WRITE_BACK, HOME);
 }
 
-/* Readers that share a lock are as many as one byte counts, and no more. */
+/* Readers that share a lock are as many as one byte counts, and no more: one that waits for room
+ * has it as soon as one lets go. */
 static void so_many_hold_a_block_to_read(void **state)
 {
     (void)state;
@@ -192,6 +193,65 @@ static void so_many_hold_a_block_to_read(void **state)
     assert_int_equal(at_home(SPACE_HOME_LOCK_READ, HOME), SPACE_WAITS);
     assert_int_equal(line.holds, SPACE_HELD_ALONE - 1);
     assert_int_equal(entry.holds, SPACE_HELD_ALONE - 1);
+    assert_false(out.wakes);
+    assert_int_equal(at_node(SPACE_CACHE_UNLOCK, SELF), SPACE_DONE);
+    assert_true(out.wakes);
+    assert_int_equal(at_node(SPACE_CACHE_LOCK_READ, SELF), SPACE_DONE);
+    assert_int_equal(at_home(SPACE_HOME_UNLOCK, HOME), SPACE_DONE);
+    assert_true(out.wakes);
+    assert_int_equal(at_home(SPACE_HOME_LOCK_READ, HOME), SPACE_DONE);
+    assert_int_equal(at_home(SPACE_HOME_YIELD, HOME), SPACE_DONE);
+}
+
+static void begin_term(uint32_t term)
+{
+    cache.term = term;
+    cache.is_open = false;
+    assert_int_equal(at_node(SPACE_CACHE_ADOPT, SELF), SPACE_DONE);
+}
+
+static void open_term(void)
+{
+    cache.is_open = true;
+    assert_int_equal(at_node(SPACE_CACHE_OPEN, SELF), SPACE_DONE);
+}
+
+/* What was given in a term that was open is held while the next one begins, too. */
+static void what_was_given_is_held_as_a_term_begins(void **state)
+{
+    static const uint8_t given[] = {SPACE_CACHE_SHARED, SPACE_CACHE_DIRTY};
+
+    (void)state;
+    for (uint32_t n = 0; n < sizeof(given); n++) {
+        (void)set_up(NULL);
+        have(given[n]);
+        cache.is_open = false; /* its home is gone */
+        assert_int_equal(at_node(SPACE_CACHE_LOCK_READ, SELF), SPACE_DONE);
+        begin_term(2);
+        assert_int_equal(at_node(SPACE_CACHE_LOCK_READ, SELF), SPACE_DONE);
+        open_term();
+        assert_int_equal(line.holds, 2);
+    }
+}
+
+/* What was given back as a term began is held when one is open, be it a later one: a home that is
+ * killed before may come back and know nothing of it. */
+static void what_was_given_back_is_held_when_a_term_is_open(void **state)
+{
+    (void)state;
+    have(SPACE_CACHE_SHARED);
+    assert_int_equal(at_node(SPACE_CACHE_EVICT, SELF), SPACE_DONE);
+    begin_term(2);
+    assert_int_equal(at_node(SPACE_CACHE_RESTORE, HOME), SPACE_DONE);
+    assert_int_equal(at_node(SPACE_CACHE_READ, SELF), SPACE_DONE);
+    assert_int_equal(at_node(SPACE_CACHE_LOCK_READ, SELF), SPACE_WAITS);
+    cache.term = 3; /* of which this line is not yet */
+    assert_int_equal(at_node(SPACE_CACHE_LOCK_READ, SELF), SPACE_WAITS);
+    begin_term(3);
+    assert_int_equal(at_node(SPACE_CACHE_LOCK_READ, SELF), SPACE_WAITS);
+    open_term();
+    assert_true(out.wakes);
+    assert_int_equal(at_node(SPACE_CACHE_LOCK_READ, SELF), SPACE_DONE);
 }
 
 int main(void)
@@ -204,6 +264,8 @@ int main(void)
         cmocka_unit_test_setup(what_another_node_waits_for_goes_first, set_up),
         cmocka_unit_test_setup(what_is_held_stays_here, set_up),
         cmocka_unit_test_setup(so_many_hold_a_block_to_read, set_up),
+        cmocka_unit_test_setup(what_was_given_is_held_as_a_term_begins, set_up),
+        cmocka_unit_test_setup(what_was_given_back_is_held_when_a_term_is_open, set_up),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
