@@ -346,6 +346,7 @@ void lane_space_joined(void *context, uint32_t place, uint8_t seat, const struct
 
     here->sites[seat] = *site;
     here->joined |= space_bit(seat);
+    here->left &= ~space_bit(seat);
     here->partners |= space_bit(seat);
     lane_spaces_go_on(at);
     space_engine_up(here->engine, seat, at->lane->now_us);
@@ -358,6 +359,7 @@ void lane_space_left(void *context, uint32_t place, uint8_t seat)
     struct space_here *here = at->places[place];
 
     here->joined &= ~space_bit(seat);
+    lane_space_note_left(at, here, seat);
     if (here->engine != NULL)
         space_engine_down(here->engine, seat, at->lane->now_us);
     at->is_awake = true;

@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "cluster/agree.h"
 
 #define LOG_MODULE "spaces"
 #include "base/log.h"
@@ -48,15 +49,31 @@ bool lane_spaces_know_all(const struct lane_spaces *at)
     return at->lease_us != 0 && is_in(at) && (members_of(at) & ~(at->linked | self)) == 0;
 }
 
+void lane_space_note_left(const struct lane_spaces *at, struct space_here *here, uint8_t seat)
+{
+    if ((members_of(at) >> seat & 1) != 0)
+        return;
+    here->left |= space_bit(seat);
+    here->left_us = clock_now_us(&clock_monotonic);
+}
+
+/* With a lease that was asked for since it knows of all views that they may be in. */
+static void look_at_left(const struct lane_spaces *at, struct space_here *here)
+{
+    if (here->left != 0 && at->lease_us >= here->left_us + AGREE_LEASE_US)
+        here->left = 0;
+}
+
 /* Who has joined it may come back as long as it is a member; who serves spaces no more, or has no
  * room for it, does not. */
 static void drop_partners(struct lane_spaces *at, struct space_here *here)
 {
     uint64_t serving = 0;
 
+    look_at_left(at, here);
     for (uint8_t seat = 0; seat < LIMIT_SPACE_SEATS; seat++)
         serving |= at->links[seat] != NULL ? space_bit(seat) : 0;
-    here->partners &= here->joined | (members_of(at) & ~(at->linked & ~serving) &
+    here->partners &= here->joined | ((members_of(at) | here->left) & ~(at->linked & ~serving) &
                                       ~space_registry_without(at->registry, here->place));
 }
 

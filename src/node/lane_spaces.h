@@ -47,7 +47,9 @@ struct space_here {
     struct space_site sites[LIMIT_SPACE_SEATS]; /* of who has joined */
     uint64_t joined;                            /* whose messages go, and are taken */
     uint64_t partners;                          /* who has joined, ever, and may come back */
-    uint64_t members;                           /* as the engine knows */
+    uint64_t left;    /* of these, who may be in a view that is not known here yet */
+    uint64_t left_us; /* when the link of the last of them went */
+    uint64_t members; /* as the engine knows */
     bool has_members;
     bool is_deleted;   /* nobody is served any more */
     bool is_forgotten; /* it goes when nothing that was sent is under way */
@@ -141,6 +143,8 @@ bool lane_spaces_know_all(const struct lane_spaces *at);
 bool lane_spaces_serve(const struct lane_spaces *at);
 /* Who takes part in a space, as far as known here, may be another by now. */
 void lane_spaces_go_on(struct lane_spaces *at);
+/* The link of one that has joined is down. */
+void lane_space_note_left(const struct lane_spaces *at, struct space_here *here, uint8_t seat);
 /* Links that are to be broken are. */
 void lane_spaces_cut(struct lane_spaces *at, uint8_t seat, nigh_status why);
 
