@@ -54,14 +54,18 @@ void lane_space_note_left(const struct lane_spaces *at, struct space_here *here,
     if ((members_of(at) >> seat & 1) != 0)
         return;
     here->left |= space_bit(seat);
-    here->left_us = clock_now_us(&clock_monotonic);
+    here->left_us[seat] = clock_now_us(&clock_monotonic);
 }
 
 /* With a lease that was asked for since it knows of all views that they may be in. */
 static void look_at_left(const struct lane_spaces *at, struct space_here *here)
 {
-    if (here->left != 0 && at->lease_us >= here->left_us + AGREE_LEASE_US)
-        here->left = 0;
+    for (uint64_t set = here->left; set != 0; set &= set - 1) {
+        uint8_t seat = (uint8_t)__builtin_ctzll(set);
+
+        if (at->lease_us >= here->left_us[seat] + AGREE_LEASE_US)
+            here->left &= ~space_bit(seat);
+    }
 }
 
 /* Who has joined it may come back as long as it is a member; who serves spaces no more, or has no
@@ -473,7 +477,7 @@ uint64_t lane_spaces_due_us(const struct lane *lane)
         if (here->engine != NULL)
             due_us = min_u64(due_us, space_engine_deadline(here->engine));
         if (here->is_forgotten || here->has_failed || here->pieces[0].wanted != 0 ||
-            here->pieces[1].wanted != 0)
+            here->pieces[1].wanted != 0 || (here->left != 0 && at->lease_us != 0))
             due_us = min_u64(due_us, lane->now_us + LOOK_AGAIN_US);
     }
     return due_us;

@@ -47,9 +47,9 @@ struct space_here {
     struct space_site sites[LIMIT_SPACE_SEATS]; /* of who has joined */
     uint64_t joined;                            /* whose messages go, and are taken */
     uint64_t partners;                          /* who has joined, ever, and may come back */
-    uint64_t left;    /* of these, who may be in a view that is not known here yet */
-    uint64_t left_us; /* when the link of the last of them went */
-    uint64_t members; /* as the engine knows */
+    uint64_t left; /* of these, who may be in a view that is not known here yet */
+    uint64_t left_us[LIMIT_SPACE_SEATS]; /* when the link of each of them went */
+    uint64_t members;                    /* as the engine knows */
     bool has_members;
     bool is_deleted;   /* nobody is served any more */
     bool is_forgotten; /* it goes when nothing that was sent is under way */

@@ -188,24 +188,13 @@ void home_wake(struct home_step *step)
     step->out->wakes = true;
 }
 
-/* Whether the next one waits for those who hold the block: also one more here who would hold it to
- * read, of as many as there may be. */
-static bool is_held_against_next(const struct home_step *step)
-{
-    const struct space_work *work = step->work;
-    uint8_t seat = work->queue[0];
-
-    return home_is_held_against(step->entry, work->asks[seat]) ||
-           (seat == step->home->self && step->entry->holds >= SPACE_HELD_ALONE - 1);
-}
-
-/* Takes the next one out. False: it waits. */
+/* Takes the next one out. False: it waits for those who hold the block. */
 static bool pop(struct home_step *step, struct space_message *next)
 {
     struct space_work *work = step->work;
     uint8_t seat = work->queue[0];
 
-    if (is_held_against_next(step)) {
+    if (home_is_held_against(step->entry, work->asks[seat])) {
         return false;
     }
     *next = (struct space_message){.event = work->asks[seat],

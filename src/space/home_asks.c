@@ -94,6 +94,8 @@ enum space_result home_unlock(struct home_step *step)
         return SPACE_REFUSED;
     }
     entry->holds = entry->holds == SPACE_HELD_ALONE ? 0 : (uint8_t)(entry->holds - 1);
+    /* One who waits for room to hold it, too, has no place in the queue: nodes may read it. */
+    step->out->wakes |= entry->holds == SPACE_HELD_ALONE - 2;
     return SPACE_DONE;
 }
 

@@ -1102,6 +1102,28 @@ static void what_is_held_is_asked_for(void **state)
     }
 }
 
+/* One more than may hold a block to read waits for one of them, be it the home's or not. */
+static void what_as_many_hold_as_may_is_held_next(void **state)
+{
+    (void)state;
+    for (uint32_t is_home = 0; is_home < 2; is_home++) {
+        struct space_op op;
+        uint64_t block;
+
+        begin();
+        block = is_home ? allocate() : own();
+        for (uint32_t n = 0; n + 1 < SPACE_HELD_ALONE; n++) {
+            (void)lock_of(block, SPACE_OP_LOCK_READ);
+        }
+        op = op_of(SPACE_OP_LOCK_READ, block);
+        assert_false(space_engine_begin(engine, &op, 1));
+        unlock(block, SPACE_HOLDS_TO_READ);
+        assert_int_equal(op.operands[1], 1);
+        assert_int_equal(op.status, NIGH_OK);
+        end();
+    }
+}
+
 /* A try-lock of what many only keep waits until the last of them has let go. */
 static void what_many_keep_is_waited_for(void **state)
 {
@@ -3246,6 +3268,7 @@ int main(void)
         cmocka_unit_test(who_holds_leaves_frames_to_others),
         cmocka_unit_test(what_is_held_is_asked_for),
         cmocka_unit_test(what_loses_its_lock_asks_as_others_do),
+        cmocka_unit_test(what_as_many_hold_as_may_is_held_next),
         cmocka_unit_test(what_many_keep_is_waited_for),
         cmocka_unit_test(what_others_want_is_asked_for),
         cmocka_unit_test(what_is_kept_makes_room_for_what_is_held),

@@ -193,6 +193,10 @@ static void so_many_hold_a_block_to_read(void **state)
     assert_int_equal(at_home(SPACE_HOME_LOCK_READ, HOME), SPACE_WAITS);
     assert_int_equal(line.holds, SPACE_HELD_ALONE - 1);
     assert_int_equal(entry.holds, SPACE_HELD_ALONE - 1);
+    assert_int_equal(at_home(SPACE_HOME_YIELD, HOME), SPACE_DONE); /* in vain */
+    assert_int_equal(at_home(SPACE_HOME_ASK_READ, 3), SPACE_DONE);
+    claim_says(0, SPACE_CACHE_SHARE, 3);
+    assert_int_equal(at_home(SPACE_HOME_READ, HOME), SPACE_DONE);
     assert_false(out.wakes);
     assert_int_equal(at_node(SPACE_CACHE_UNLOCK, SELF), SPACE_DONE);
     assert_true(out.wakes);
@@ -200,7 +204,9 @@ static void so_many_hold_a_block_to_read(void **state)
     assert_int_equal(at_home(SPACE_HOME_UNLOCK, HOME), SPACE_DONE);
     assert_true(out.wakes);
     assert_int_equal(at_home(SPACE_HOME_LOCK_READ, HOME), SPACE_DONE);
-    assert_int_equal(at_home(SPACE_HOME_YIELD, HOME), SPACE_DONE);
+    assert_int_equal(at_home(SPACE_HOME_UNLOCK, HOME), SPACE_DONE);
+    assert_int_equal(at_home(SPACE_HOME_UNLOCK, HOME), SPACE_DONE);
+    assert_false(out.wakes);
 }
 
 static void begin_term(uint32_t term)
@@ -251,6 +257,7 @@ static void what_was_given_back_is_held_when_a_term_is_open(void **state)
     assert_int_equal(at_node(SPACE_CACHE_LOCK_READ, SELF), SPACE_WAITS);
     open_term();
     assert_true(out.wakes);
+    begin_term(4);
     assert_int_equal(at_node(SPACE_CACHE_LOCK_READ, SELF), SPACE_DONE);
 }
 
