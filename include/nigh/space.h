@@ -314,10 +314,11 @@ NIGH_API nigh_status nigh_space_flush(nigh_space *space, uint64_t timeout_us,
 
 /* ---- words ---------------------------------------------------------------- */
 
-/* A word of 8 bytes, aligned (NIGH_INVALID), changed at once, by a handle to read and write; *old
- * (which may be NULL): what was there. NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_PEER_LOST, NIGH_CLOSED,
- * NIGH_DISK: it may have been changed or not; behind NIGH_TIMEOUT it may be yet, also in what is
- * given next where that word is freed; else as nigh_space_read. */
+/* A word of 8 bytes, aligned (NIGH_INVALID, as it is of a block that the thread has locked to
+ * read), changed at once, by a handle to read and write; *old (which may be NULL): what was there.
+ * NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_PEER_LOST, NIGH_CLOSED, NIGH_DISK: it may have been changed or
+ * not; behind NIGH_TIMEOUT it may be yet, also in what is given next where that word is freed; else
+ * as nigh_space_read. */
 NIGH_API nigh_status nigh_space_fetch_add(nigh_space *space, nigh_space_address address,
                                           uint64_t add, uint64_t timeout_us, uint64_t *old);
 NIGH_API nigh_status nigh_space_exchange(nigh_space *space, nigh_space_address address,

@@ -120,6 +120,12 @@ static const char *own_sentence(uint32_t what, nigh_status status)
     case NIGH_DISK:
         return "a node that would take part cannot write its log (nighd --log-dir): its disk is "
                "full, or fails";
+    case NIGH_CORRUPT:
+        return "this node's log of the space is damaged, or an old one, and it takes no part: see "
+               "nighd's log, which says what to do, and the space's directory below --log-dir";
+    case NIGH_VERSION:
+        return "this node's log of the space, below --log-dir, is of another version of nighd, and "
+               "it takes no part: see nighd's log, and start the version that wrote it";
     case NIGH_INVALID: return "the node is older than this libnigh, and does not know the question";
     case NIGH_PEER_LOST: return "a node that serves spaces cannot be reached (nigh nodes)";
     case NIGH_BUSY:

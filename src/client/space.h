@@ -174,6 +174,16 @@ nigh_status window_ask(nigh_space *space, struct client_window *window,
 /* Waits for the answer that nobody waited for, and undoes what it gave. */
 nigh_status window_settle(nigh_space *space, struct client_window *window, uint64_t deadline_us);
 
+/* ---- why not: space_why.c ------------------------------------------------- */
+
+/* Says why the node refused what was asked. */
+nigh_status space_say_refused(nigh_client *client, enum space_record_kind kind, uint64_t address,
+                              nigh_status status);
+
+/* Says that so many of the thread's writes and unlocks failed, the last there and so. */
+nigh_status space_say_lost(nigh_client *client, uint32_t count, uint64_t address,
+                           nigh_status status);
+
 /* ---- how a call begins ---------------------------------------------------- */
 
 nigh_status space_begin_slow(nigh_space *space, uint32_t access, uint64_t timeout_us,

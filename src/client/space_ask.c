@@ -15,7 +15,6 @@
 #define TURNS_A_LOOK  64 /* turns of the spin between looks at the clock */
 #define TURNS_A_CLOCK 8  /* the same where a turn drives the lane */
 #define WINDOWS_LANE  0  /* that carries out what all windows say */
-#define RANK_SHIFT    48 /* of an address: NIGH_SPACE_ON */
 
 /* ---- waiting -------------------------------------------------------------- */
 
@@ -229,83 +228,6 @@ static nigh_status take_answer(struct client_window *window, uint64_t *value, vo
     return status;
 }
 
-/* The node says no more than that; all that may be meant is named. */
-static nigh_status explain_busy(nigh_client *client, enum space_record_kind kind,
-                                unsigned long long at)
-{
-    switch (kind) {
-    case SPACE_RECORD_ALLOC:
-    case SPACE_RECORD_FREE:
-        return error_set(client, NIGH_BUSY,
-                         "too many mallocs and frees are under way (a home takes %d at a time, %d "
-                         "of them from one other node), or that home has only just begun, or too "
-                         "much else waits at this node",
-                         LIMIT_SPACE_JOBS, LIMIT_SPACE_JOBS_EACH);
-    case SPACE_RECORD_TRY_LOCK_READ:
-    case SPACE_RECORD_TRY_LOCK_WRITE:
-        return error_set(client, NIGH_BUSY,
-                         "another holds the block at 0x%llx, or too much waits at this node", at);
-    default:
-        return error_set(client, NIGH_BUSY,
-                         "the node that had the block at 0x%llx last is away, and may come back "
-                         "with it, or too much waits at this node",
-                         at);
-    }
-}
-
-/* `near` may be an address that the caller never wrote (NIGH_SPACE_ON): its rank is what counts. */
-static nigh_status explain_alloc(nigh_client *client, nigh_status status, uint64_t near)
-{
-    uint32_t rank = (uint32_t)(near >> RANK_SHIFT);
-
-    switch (status) {
-    case NIGH_NOT_FOUND: return error_set(client, status, "the space was deleted");
-    case NIGH_PEER_LOST:
-        return error_set(client, status,
-                         "the node of rank %u is not there, takes no part in the space, or went "
-                         "meanwhile",
-                         rank);
-    case NIGH_OUT_OF_MEMORY:
-        return error_set(client, status,
-                         "there are not so many free blocks in a row%s, or none at such an address",
-                         near == 0 ? " at this node" : " at that node");
-    case NIGH_INVALID:
-        return error_set(client, status, "no space has such memory, or a home of rank %u", rank);
-    case NIGH_BUSY: return explain_busy(client, SPACE_RECORD_ALLOC, near);
-    default: return error_note(client, status);
-    }
-}
-
-static nigh_status explain(nigh_space *space, enum space_record_kind kind, uint64_t address,
-                           nigh_status status)
-{
-    nigh_client *client = space->client;
-    unsigned long long at = (unsigned long long)address;
-
-    if (kind == SPACE_RECORD_ALLOC) {
-        return explain_alloc(client, status, address);
-    }
-    switch (status) {
-    case NIGH_NOT_FOUND:
-        return error_set(client, status,
-                         "nothing is allocated at 0x%llx of the space, or it was deleted", at);
-    case NIGH_PEER_LOST:
-        return error_set(client, status,
-                         "what was at 0x%llx was lost with a node, or its home cannot be reached, "
-                         "or takes no part in the space",
-                         at);
-    case NIGH_BUSY: return explain_busy(client, kind, at);
-    case NIGH_INVALID:
-        return error_set(client, status,
-                         kind == SPACE_RECORD_FREE
-                             ? "nothing that was allocated begins at 0x%llx, or this thread has "
-                               "locked a block of it"
-                             : "there can be nothing at 0x%llx of the space",
-                         at);
-    default: return error_note(client, status);
-    }
-}
-
 nigh_status window_ask(nigh_space *space, struct client_window *window,
                        const struct space_question *question, uint64_t deadline_us, uint64_t *value,
                        void *bytes)
@@ -324,8 +246,9 @@ nigh_status window_ask(nigh_space *space, struct client_window *window,
         return status;
     }
     status = take_answer(window, value, bytes, bytes != NULL ? question->length : 0);
-    return likely(status == NIGH_OK) ? status
-                                     : explain(space, question->kind, question->address, status);
+    return likely(status == NIGH_OK)
+               ? status
+               : space_say_refused(space->client, question->kind, question->address, status);
 }
 
 /* A lock that came too late is let go, and memory freed. */

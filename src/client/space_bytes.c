@@ -363,18 +363,6 @@ nigh_status nigh_space_fence(nigh_space *space, uint64_t timeout_us)
     return window_wait_empty(space, window, op_deadline_us(timeout_us));
 }
 
-/* In words as a read has them. */
-static const char *why_not_written(nigh_status status)
-{
-    switch (status) {
-    case NIGH_NOT_FOUND: return "nothing is allocated there, or the space was deleted";
-    case NIGH_PEER_LOST:
-        return "it was lost with a node, or its home cannot be reached, or takes no part in the "
-               "space";
-    default: return nigh_status_string(status);
-    }
-}
-
 nigh_status nigh_space_flush(nigh_space *space, uint64_t timeout_us, nigh_space_address *failed)
 {
     struct space_question question = {.kind = SPACE_RECORD_FLUSH};
@@ -397,8 +385,6 @@ nigh_status nigh_space_flush(nigh_space *space, uint64_t timeout_us, nigh_space_
     if (failed != NULL) {
         *failed = address;
     }
-    return error_set(space->client,
-                     last <= NIGH_OK && last >= NIGH_STATUS_LOWEST ? last : NIGH_PROTOCOL,
-                     "%u of the thread's writes and unlocks failed, the last at 0x%llx: %s", count,
-                     (unsigned long long)address, why_not_written(last));
+    return space_say_lost(space->client, count, address,
+                          last <= NIGH_OK && last >= NIGH_STATUS_LOWEST ? last : NIGH_PROTOCOL);
 }

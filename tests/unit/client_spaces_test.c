@@ -828,6 +828,102 @@ static void what_is_busy_is_said_so(void **state)
     finish(&world);
 }
 
+/* What it says of a write that failed so. */
+static void assert_lost(struct world *world, nigh_status status, const char *part)
+{
+    atomic_store(&world->fake.fails, status);
+    put(world, HERE(1), 1);
+    assert_int_equal(nigh_space_fence(world->space, WAIT_US), NIGH_OK);
+    assert_int_equal(nigh_space_flush(world->space, WAIT_US, NULL), status);
+    assert_sentence(world, "failed, the last at 0x200: ");
+    assert_sentence(world, part);
+}
+
+/* A flush says of a write what a call would say of the same, and none says less than is known. */
+static void why_it_was_not_written_is_said(void **state)
+{
+    struct world world;
+
+    (void)state;
+    begin(&world);
+    atomic_store(&world.fake.fails_kinds, 1u << SPACE_RECORD_WRITE);
+    assert_lost(&world, NIGH_PEER_LOST, "what was there was lost with a node");
+    assert_lost(&world, NIGH_INVALID, "this thread has locked it to read only");
+    assert_lost(&world, NIGH_BUSY, "the node that had the block there last is away");
+    assert_lost(&world, NIGH_LIMIT, "cache has no place for the block there");
+    assert_lost(&world, NIGH_DISK, "--log-dir");
+    assert_lost(&world, NIGH_CLOSED, "its handle was closed");
+    assert_lost(&world, NIGH_LOCK_LOST, "the lock is lost");
+    atomic_store(&world.fake.fails_kinds, 1u << SPACE_RECORD_FLUSH);
+    atomic_store(&world.fake.fails, NIGH_DISK);
+    assert_int_equal(nigh_space_flush(world.space, WAIT_US, NULL), NIGH_DISK);
+    assert_sentence(&world, "--log-dir");
+    finish(&world);
+}
+
+/* ... and what there is to do. */
+static void why_it_was_not_done_is_said(void **state)
+{
+    struct world world;
+    uint64_t value = 0;
+
+    (void)state;
+    begin(&world);
+    atomic_store(&world.fake.fails_kinds, UINT32_MAX);
+    atomic_store(&world.fake.fails, NIGH_INVALID);
+    assert_int_equal(nigh_space_fetch_add(world.space, HERE(1), 1, WAIT_US, &value), NIGH_INVALID);
+    assert_sentence(&world, "at 0x200 of the space, or this thread has locked it to read only");
+    assert_int_equal(nigh_space_exchange(world.space, HERE(1), 1, WAIT_US, &value), NIGH_INVALID);
+    assert_sentence(&world, "locked it to read only");
+    assert_int_equal(nigh_space_compare_swap(world.space, HERE(1), 1, 2, WAIT_US, &value),
+                     NIGH_INVALID);
+    assert_sentence(&world, "locked it to read only");
+    atomic_store(&world.fake.fails, NIGH_LIMIT);
+    assert_int_equal(nigh_space_lock_read(world.space, THERE(1), 1, WAIT_US), NIGH_LIMIT);
+    assert_sentence(&world, "that the one at 0x1000000000200 lies in");
+    assert_sentence(&world, "unlock some, or create the space with a larger cache");
+    assert_int_equal(nigh_space_read(world.space, THERE(1), &value, 8, WAIT_US), NIGH_LIMIT);
+    assert_sentence(&world, "no place for the block at 0x1000000000200");
+    atomic_store(&world.fake.fails, NIGH_DISK);
+    assert_int_equal(nigh_space_fetch_add(world.space, HERE(1), 1, WAIT_US, &value), NIGH_DISK);
+    assert_sentence(&world, "--log-dir");
+    assert_int_equal(nigh_space_lock_write(world.space, HERE(1), 1, WAIT_US), NIGH_DISK);
+    assert_sentence(&world, "--log-dir");
+    assert_int_equal(nigh_space_alloc(world.space, 8, 0, WAIT_US, &value), NIGH_DISK);
+    assert_sentence(&world, "--log-dir");
+    assert_int_equal(nigh_space_free(world.space, HERE(1), WAIT_US), NIGH_DISK);
+    assert_sentence(&world, "--log-dir");
+    atomic_store(&world.fake.fails, NIGH_CLOSED);
+    assert_int_equal(nigh_space_read(world.space, THERE(1), &value, 8, WAIT_US), NIGH_CLOSED);
+    assert_sentence(&world, "open the space anew");
+    assert_int_equal(nigh_space_alloc(world.space, 8, 0, WAIT_US, &value), NIGH_CLOSED);
+    assert_sentence(&world, "open the space anew");
+    finish(&world);
+}
+
+/* The node has no part in it, and the client knows no more than why: where more is said is said. */
+static void what_cannot_be_opened_is_said_so(void **state)
+{
+    struct world world;
+    nigh_space *space = NULL;
+
+    (void)state;
+    begin(&world);
+    atomic_store(&world.fake.status, NIGH_CORRUPT);
+    assert_int_equal(nigh_space_open(world.f.client, "one", NIGH_SPACE_ALL, WAIT_US, &space),
+                     NIGH_CORRUPT);
+    assert_sentence(&world, "nighd's log");
+    assert_sentence(&world, "--log-dir");
+    atomic_store(&world.fake.status, NIGH_VERSION);
+    assert_int_equal(nigh_space_open(world.f.client, "one", NIGH_SPACE_ALL, WAIT_US, &space),
+                     NIGH_VERSION);
+    assert_sentence(&world, "of another version of nighd");
+    assert_sentence(&world, "--log-dir");
+    assert_null(space);
+    atomic_store(&world.fake.status, NIGH_OK);
+    finish(&world);
+}
+
 /* ---- memory --------------------------------------------------------------- */
 
 static void memory_is_had_and_given_back(void **state)
@@ -1821,6 +1917,9 @@ int main(void)
         cmocka_unit_test(words_are_changed_at_once),
         cmocka_unit_test(memory_that_is_not_had_is_said_to_be_of_a_rank),
         cmocka_unit_test(what_is_busy_is_said_so),
+        cmocka_unit_test(why_it_was_not_written_is_said),
+        cmocka_unit_test(why_it_was_not_done_is_said),
+        cmocka_unit_test(what_cannot_be_opened_is_said_so),
         cmocka_unit_test(memory_is_had_and_given_back),
         cmocka_unit_test(what_was_moved_is_not_said_to_be_elsewhere),
         cmocka_unit_test(what_was_moved_before_the_node_went_is_where_it_may_last),
