@@ -92,7 +92,7 @@ typedef struct nigh_space_spec {
     size_t struct_size;
     const char *name;
     uint64_t home_size;    /* bytes of blocks at each node that takes part: whole blocks, at least
-                              two */
+                              two, and fewer than 2^30 */
     uint64_t cache_size;   /* bytes of others' blocks that each keeps, about; 0: as many */
     uint32_t block_size;   /* a power of two from 64 to 4096; 0: 512 */
     uint32_t group_access; /* NIGH_SPACE_*: what the group of the owner may, */

@@ -27,6 +27,9 @@ _Static_assert(NIGH_SPACE_NAME_BYTES == LIMIT_SPACE_NAME_BYTES &&
                    (uint32_t)NIGH_SPACE_DURABLE_ASYNC == SESSION_SPACE_DURABLE_ASYNC &&
                    (uint32_t)NIGH_SPACE_DURABLE_SYNC == SESSION_SPACE_DURABLE_SYNC,
                "they are public");
+_Static_assert(LIMIT_SPACE_BLOCKS == (UINT64_C(1) << 30) - 1 &&
+                   LIMIT_SPACE_BLOCKS * LIMIT_SPACE_BLOCK_BYTES <= LIMIT_SPACE_HOME_BYTES,
+               "check_sizes says so");
 
 /* ---- the steps ------------------------------------------------------------ */
 
@@ -580,11 +583,15 @@ static nigh_status check_sizes(nigh_client *client, const nigh_space_spec *spec)
                          LIMIT_SPACE_BLOCK_MIN, LIMIT_SPACE_BLOCK_BYTES, spec->block_size);
     }
     if (spec->home_size % block_bytes != 0 || spec->home_size < 2 * block_bytes ||
-        spec->home_size > LIMIT_SPACE_HOME_BYTES) {
+        spec->home_size / block_bytes > LIMIT_SPACE_BLOCKS) {
+        /* Fewer than 2^30 blocks: so many GiB as a block has bytes. */
         return error_set(client, NIGH_INVALID,
-                         "%s: home_size is whole blocks of %llu bytes, two at least, and 64 TiB "
-                         "at most; not %llu",
-                         call, (unsigned long long)block_bytes,
+                         "%s: home_size is whole blocks of %llu bytes, two at least, and less than "
+                         "%llu GiB in all%s; not %llu",
+                         call, (unsigned long long)block_bytes, (unsigned long long)block_bytes,
+                         block_bytes < LIMIT_SPACE_BLOCK_BYTES
+                             ? " (of larger blocks, --block or block_size, it may be more)"
+                             : "",
                          (unsigned long long)spec->home_size);
     }
     if (spec->cache_size > LIMIT_SPACE_SETS * SPACE_WAYS * block_bytes) {

@@ -214,6 +214,15 @@ static void what_cannot_be_is_not_asked(void **state)
     assert_int_equal(nigh_space_create(world.f.client, &spec, WAIT_US, &space), NIGH_INVALID);
     spec.home_size = 64 * BLOCK + 1;
     assert_int_equal(nigh_space_create(world.f.client, &spec, WAIT_US, &space), NIGH_INVALID);
+    spec.home_size = UINT64_C(1) << 39;
+    assert_int_equal(nigh_space_create(world.f.client, &spec, WAIT_US, &space), NIGH_INVALID);
+    assert_sentence(&world, "whole blocks of 512 bytes, two at least, and less than 512 GiB");
+    assert_sentence(&world, "larger blocks");
+    spec.block_size = 4096;
+    spec.home_size = UINT64_C(1) << 42;
+    assert_int_equal(nigh_space_create(world.f.client, &spec, WAIT_US, &space), NIGH_INVALID);
+    assert_sentence(&world, "less than 4096 GiB in all; not");
+    spec.block_size = 0;
     spec.home_size = 64 * BLOCK;
     spec.cache_size = UINT64_MAX;
     assert_int_equal(nigh_space_create(world.f.client, &spec, WAIT_US, &space), NIGH_INVALID);
