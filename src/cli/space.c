@@ -41,6 +41,10 @@ int cli_space_failed(struct cli *cli, const struct space_job *job, nigh_status s
                   job->name);
         return cli_exit_code(status);
     }
+    if (status == NIGH_VERSION) { /* of a log: the node has answered */
+        (void)cli_failed(cli, status, job->name);
+        return CLI_FAILED;
+    }
     return cli_failed(cli, status, job->name);
 }
 
@@ -69,11 +73,13 @@ int cli_space_parse_size(const struct cli *cli, const char *what, const char *te
 int cli_space_parse_address(const struct cli *cli, const char *text, nigh_space_address *address)
 {
     unsigned long long value;
+    bool is_hex = text[0] == '0' && (text[1] == 'x' || text[1] == 'X');
     char *end;
 
     errno = 0;
-    value = strtoull(text, &end, 0);
-    if (errno != 0 || end == text || *end != '\0' || text[0] == '-' || value == 0) {
+    value = strtoull(text, &end, is_hex ? 16 : 10);
+    /* The first is a digit: strtoull passes over blanks, and takes signs. */
+    if (errno != 0 || text[0] < '0' || text[0] > '9' || *end != '\0' || value == 0) {
         return cli_usage(cli, "'%s' is not an address such as 0x1000000000200", text);
     }
     *address = value;

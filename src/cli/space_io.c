@@ -2,6 +2,7 @@
 /* nigh space alloc, free, read and write: memory of a space, its bytes to standard output, and
  * standard input into it. What is written is there for all when the command ends. */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,6 +13,8 @@
 enum {
     PIECE_BYTES = 1 << 20
 };
+
+#define FREE_US UINT64_C(1000000) /* at least, of memory that nobody was told of */
 
 static char piece[PIECE_BYTES];
 
@@ -28,22 +31,45 @@ static nigh_status allocate(struct cli *cli, const struct space_job *job, nigh_s
                : nigh_space_alloc(space, size, near, timeout_us, address);
 }
 
-static void print_address(const struct cli *cli, const struct space_job *job,
-                          nigh_space_address address, uint64_t size)
+static bool print_address(const struct cli *cli, const struct space_job *job, const char *address,
+                          uint64_t size)
 {
-    char text[24];
     struct json json = {0};
 
-    (void)snprintf(text, sizeof text, "0x%llx", (unsigned long long)address);
     if (!cli->json) {
-        puts(text);
-        return;
+        puts(address);
+    } else {
+        json_object_open(&json, NULL);
+        json_name(&json, job->name);
+        json_string(&json, "address", address);
+        json_u64(&json, "size", size);
+        json_object_close(&json);
     }
-    json_object_open(&json, NULL);
-    json_name(&json, job->name);
-    json_string(&json, "address", text);
-    json_u64(&json, "size", size);
-    json_object_close(&json);
+    return fflush(stdout) == 0 && !ferror(stdout);
+}
+
+/* Memory whose address nobody is told stays for ever: it is freed again. */
+static int tell_address(struct cli *cli, const struct space_job *job, nigh_space *space,
+                        nigh_space_address address, uint64_t size)
+{
+    char text[24];
+    int error;
+
+    (void)snprintf(text, sizeof text, "0x%llx", (unsigned long long)address);
+    (void)signal(SIGPIPE, SIG_IGN); /* what nobody reads is an error of the write */
+    if (print_address(cli, job, text, size)) {
+        return CLI_OK;
+    }
+    error = errno;
+    if (nigh_space_free(space, address, max_u64(cli_space_timeout_us(cli, job), FREE_US)) ==
+        NIGH_OK) {
+        cli_error(cli, "%s: standard output: %s: what was allocated is free again", job->name,
+                  strerror(error));
+    } else {
+        cli_error(cli, "%s: standard output: %s: what was allocated at %s may stay so", job->name,
+                  strerror(error), text);
+    }
+    return CLI_FAILED;
 }
 
 int cli_space_alloc(struct cli *cli, const struct space_job *job)
@@ -68,10 +94,10 @@ int cli_space_alloc(struct cli *cli, const struct space_job *job)
         status = allocate(cli, job, space, size, rank, &address);
         exit_code = status == NIGH_OK ? CLI_OK : cli_space_failed(cli, job, status);
     }
-    nigh_space_close(space);
     if (exit_code == CLI_OK) {
-        print_address(cli, job, address, size);
+        exit_code = tell_address(cli, job, space, address, size);
     }
+    nigh_space_close(space);
     return exit_code;
 }
 

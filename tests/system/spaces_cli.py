@@ -1,14 +1,17 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """nigh space: spaces of one node and of two, what is in them, who may what, and the line that says what is wrong."""
+import glob
 import json
 import os
+import struct
 import sys
 import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
 import raw_session as raw  # noqa: E402
-from cli_test import DENIED, EXISTS, FULL, NOT_FOUND, OK, TIMEOUT, USAGE, fails, good, parsed, run, write  # noqa: E402
+from cli_test import (CORRUPT, DENIED, EXISTS, FAILED, FULL, NOT_FOUND, OK, TIMEOUT, USAGE, fails, good, parsed,  # noqa: E402
+                      run, write)
 from cluster_cli import Cluster  # noqa: E402
 from raw_session import wait_for  # noqa: E402
 from regions_cli import SOMEBODY, Voter, within_reach  # noqa: E402
@@ -87,13 +90,80 @@ def test_parts_are_written_and_read(node, _):
     refused(NOT_FOUND, ["nothing is allocated"], "write", "s", hex(first + 250), node=node, data=b"x" * 7)
     refused(USAGE, ["no 2 bytes behind 0xffffffffffffffff"], "write", "s", "0xffffffffffffffff", node=node, data=b"xy")
     with open("/dev/full", "wb") as full:
-        fails(1, ["standard output"], "space", "read", "s", hex(first), "64", node=node, stdout=full)
+        fails(FAILED, ["standard output"], "space", "read", "s", hex(first), "64", node=node, stdout=full)
     told = parsed("space", "alloc", "s", "65", node=node)
     assert told.keys() == {"name", "address", "size"} and (told["name"], told["size"]) == ("s", 65), told
     assert int(told["address"], 0) % 64 == 0
     space("free", "s", told["address"], node=node)
     refused(NOT_FOUND, ["nothing that was allocated begins at"], "free", "s", told["address"], node=node)
     refused(NOT_FOUND, ["nothing that was allocated begins at"], "free", "s", hex(first + 64), node=node)
+
+
+@with_node
+def test_an_address_is_a_number(node, _):
+    """With digits in front of which a zero says nothing."""
+    space("create", "s", "64K", node=node)
+    address = int(allocate("s", "8", node=node), 0)
+    space("write", "s", f"0{address}", node=node, data=b"as it is")
+    for same in (str(address), f"00{address}", hex(address), f"0X{address:08X}"):
+        assert space("read", "s", same, "8", node=node) == b"as it is", same
+    space("free", "s", f"0{address}", node=node)
+
+
+@with_node
+def test_what_nobody_is_told_of_is_freed(node, _):
+    """On a full disk, where standard output is closed, and where nobody reads any more: there is room for one alone."""
+    space("create", "s", "4K", node=node)
+    read, closed = os.pipe()
+    os.close(read)
+    for more in ((), ("--json",), ("--on", "0"), ("--align", "512")):
+        with open("/dev/full", "wb") as full:
+            refused(FAILED, ["s: standard output: No space left", "free again"], "alloc", "s", "3K", *more, node=node, stdout=full)
+        refused(FAILED, ["standard output", "free again"], "alloc", "s", "3K", *more, node=node,
+                preexec_fn=lambda: os.close(1), stdout=None)
+        refused(FAILED, ["Broken pipe", "free again"], "alloc", "s", "3K", *more, node=node, stdout=closed)
+        assert like_of("s", node=node)["used_size"] == 0, more
+    os.close(closed)
+    allocate("s", "3K", node=node)
+
+
+def checksum(data):
+    """CRC32C."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def spoil(directory, is_later):
+    """Makes the batches of the logs there ones of a later format, or damages them (src/space/log_format.c)."""
+    for path in glob.glob(os.path.join(directory, "rank-0", "*", "[il]*")):
+        with open(path, "rb+") as file:
+            batch = bytearray(file.read(4096))
+            (size,) = struct.unpack_from("<I", batch, 12)
+            batch[8:10] = b"\x63\0"
+            if is_later:
+                struct.pack_into("<I", batch, 4, checksum(batch[8:size]))
+            file.seek(0)
+            file.write(batch if size else b"")
+
+
+def test_a_log_that_cannot_be_used_is_said():
+    """The node has answered: its exit codes are not those of one that is not there."""
+    for is_later, code, words in ((False, CORRUPT, "damaged"), (True, FAILED, "of another version of nighd")):
+        with tempfile.TemporaryDirectory(prefix="nigh-") as folder:
+            node = raw.Node(*MEMORY, "--log-dir", folder)
+            assert node.ready
+            space("create", "s", "64K", "--durability", "sync", node=node)
+            assert node.stop()[0] == 0
+            spoil(folder, is_later)
+            node = raw.Node(*MEMORY, "--log-dir", folder)
+            assert node.ready
+            for arguments in (("read", "s", "512", "1"), ("alloc", "s", "1")):
+                refused(code, ["s: ", words, "nighd's log", "--log-dir"], *arguments, node=node)
+            assert node.stop()[0] == 0
 
 
 @with_node
@@ -338,6 +408,12 @@ def test_wrong_usage(node, _):
         (("read", "s", "-1", "1"), ["-1"]),
         (("read", "s", "0x10000000000000000", "1"), ["is not an address"]),
         (("read", "s", "512 ", "1"), ["is not an address"]),
+        (("read", "s", " 512", "1"), ["' 512' is not an address"]),
+        (("read", "s", " -1", "1"), ["' -1' is not an address"]),
+        (("free", "s", "+512"), ["'+512' is not an address"]),
+        (("read", "s", "0x", "1"), ["'0x' is not an address"]),
+        (("read", "s", "0x-1", "1"), ["'0x-1' is not an address"]),
+        (("read", "s", "5f", "1"), ["'5f' is not an address"]),
         (("read", "s", "0xffffffffffffffff", "5"), ["no 5 bytes behind 0xffffffffffffffff"]),
         (("read", "s", "512", "0"), ["SIZE '0'"]),
         (("read", "s", "512", "1", "--json"), ["--json"]),
