@@ -421,8 +421,9 @@ static nigh_status take_opened(const struct client_op *op,
     return status;
 }
 
-static nigh_status open_named(nigh_client *client, const char *name, uint32_t access,
-                              uint64_t timeout_us, nigh_space **out)
+/* Of that birth, or of any (0). */
+static nigh_status open_named(nigh_client *client, const char *name, uint64_t birth,
+                              uint32_t access, uint64_t timeout_us, nigh_space **out)
 {
     struct session_space_opened opened;
     struct client_op op;
@@ -431,6 +432,7 @@ static nigh_status open_named(nigh_client *client, const char *name, uint32_t ac
     space_init(&op, client, SESSION_SPACE_OPEN, timeout_us);
     op.u.place.bytes = name;
     op.u.place.count = space_name_bytes(name);
+    op.u.space.number = birth;
     op.u.space.argument = access;
     op.u.space.answer = &opened;
     op.u.space.answer_bytes = sizeof(opened);
@@ -466,7 +468,7 @@ nigh_status nigh_space_open(nigh_client *client, const char *name, uint32_t acce
     if (access == 0 || (access & ~NIGH_SPACE_ALL) != 0) {
         return error_set(client, NIGH_INVALID, "nigh_space_open: there are no such rights");
     }
-    status = open_named(client, name, access, timeout_us, space);
+    status = open_named(client, name, 0, access, timeout_us, space);
     return status == NIGH_UNSUPPORTED ? explain_unsupported(client, name) : status;
 }
 
@@ -603,6 +605,18 @@ static nigh_status check_sizes(nigh_client *client, const nigh_space_spec *spec)
     return NIGH_OK;
 }
 
+/* By then there may be another of its name, which is somebody else's: an older node does not say
+ * which one it has made. */
+static nigh_status open_made(const struct client_op *made, const char *name, nigh_space **space)
+{
+    nigh_status status = open_named(made->client, name, made->u.space.number, NIGH_SPACE_ALL,
+                                    op_remaining_us(made), space);
+
+    return status == NIGH_NOT_FOUND
+               ? error_set(made->client, status, "the space was created, and deleted meanwhile")
+               : status;
+}
+
 nigh_status nigh_space_create(nigh_client *client, const nigh_space_spec *spec, uint64_t timeout_us,
                               nigh_space **space)
 {
@@ -636,9 +650,7 @@ nigh_status nigh_space_create(nigh_client *client, const nigh_space_spec *spec, 
     if (status == NIGH_UNSUPPORTED && spec->durability != NIGH_SPACE_DURABLE_NONE) {
         return explain_unsupported(client, spec->name);
     }
-    return status == NIGH_OK
-               ? open_named(client, spec->name, NIGH_SPACE_ALL, op_remaining_us(&op), space)
-               : status;
+    return status == NIGH_OK ? open_made(&op, spec->name, space) : status;
 }
 
 nigh_status nigh_space_delete(nigh_client *client, const char *name, uint64_t timeout_us)

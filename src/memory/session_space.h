@@ -14,8 +14,10 @@
 
 /* What is asked of spaces: -> what the answer is. */
 enum session_space_what {
-    SESSION_SPACE_CREATE = 1, /* a session_space_make, and the name. It is not opened by that */
-    SESSION_SPACE_OPEN,       /* the name; id.argument: the rights -> a session_space_opened;
+    SESSION_SPACE_CREATE = 1, /* a session_space_make, and the name. It is not opened by that ->
+                                 generation: its birth; 0 of an older node */
+    SESSION_SPACE_OPEN,       /* the name; id.argument: the rights; id.number: a birth, of no other
+                                 (0: of any; an older node does not look) -> a session_space_opened;
                                  generation: its number in this session, from 1 to UINT32_MAX. What the
                                  session has open already has the same number, and all rights that
                                  were asked for; it is closed as often as it was opened */

@@ -221,6 +221,8 @@ static void tell(struct lane_spaces *at, struct space_asked *asked, nigh_status 
     struct session_cqe cqe = {
         .cookie = asked->cookie, .status = status, .offset = asked->place, .pin = SESSION_NO_PIN};
 
+    if (status == NIGH_OK && asked->what == SESSION_SPACE_CREATE)
+        cqe.generation = asked->info.birth;
     if (!asked->is_told && lane_is_session(at->lane, asked->slot, asked->begun))
         lane_on_complete(at->lane, asked->slot, &cqe);
     asked->is_told = true;
@@ -308,10 +310,21 @@ static void tell_opened(struct lane_spaces *at, const struct space_asked *asked,
     lane_on_complete(at->lane, asked->slot, &cqe);
 }
 
+/* Of a birth that was asked for there is no other. */
+static uint32_t find_asked(const struct lane_spaces *at, const struct space_info *info)
+{
+    uint32_t place = space_registry_find(at->registry, info->id);
+
+    return place < LIMIT_SPACES && info->birth != 0 &&
+                   space_registry_info(at->registry, place)->birth != info->birth
+               ? LIMIT_SPACES
+               : place;
+}
+
 /* False: it waits on. */
 static bool go_on_open(struct lane_spaces *at, struct space_asked *asked)
 {
-    uint32_t place = space_registry_find(at->registry, asked->info.id);
+    uint32_t place = find_asked(at, &asked->info);
     nigh_status status =
         place < LIMIT_SPACES ? space_registry_status(at->registry, place) : NIGH_NOT_FOUND;
 
@@ -514,6 +527,7 @@ static void answer_open(const struct asked_for *want, const uint8_t *bytes)
         return;
     }
     asked->info = info;
+    asked->info.birth = want->id.number;
     (void)go_on(want->at, asked);
 }
 

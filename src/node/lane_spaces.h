@@ -66,7 +66,7 @@ struct space_asked {
     uint32_t slot, begun, cookie;
     uint64_t deadline_us, argument, place;
     uint64_t again_us;      /* not before */
-    struct space_info info; /* DELETE: its birth alone; OPEN: its id */
+    struct space_info info; /* DELETE: its birth alone; OPEN: its id, and a birth, or 0 */
 };
 
 #define SPACE_ASKED (2u * LIMIT_SPACE_MAKES)

@@ -516,7 +516,8 @@ static struct fake_one *find(struct fake_space *fake, const char *name)
     return NULL;
 }
 
-static nigh_status create(struct fake_space *fake, const uint8_t *bytes, uint64_t count)
+static nigh_status create(struct fake_space *fake, const uint8_t *bytes, uint64_t count,
+                          uint64_t *birth)
 {
     struct session_space_make make;
     char name[LIMIT_SPACE_NAME_BYTES + 1] = {0};
@@ -548,6 +549,10 @@ static nigh_status create(struct fake_space *fake, const uint8_t *bytes, uint64_
             .rights = SESSION_SPACE_READ | SESSION_SPACE_WRITE};
         memcpy(one->stat.name, name, sizeof(name));
         make_memory(one);
+        *birth = atomic_load(&fake->says_no_birth) ? 0 : one->stat.birth;
+        if (atomic_load(&fake->makes_anew)) {
+            one->stat.birth += 1000;
+        }
         return NIGH_OK;
     }
     return NIGH_LIMIT;
@@ -658,9 +663,10 @@ static nigh_status answer_named(struct fake_space *fake, const struct session_sq
     const uint8_t *bytes = fake->node->arena + sqe->offset;
     char name[LIMIT_SPACE_NAME_BYTES + 1] = {0};
     struct fake_one *one;
+    uint64_t birth;
 
     if (sqe->name_size == SESSION_SPACE_CREATE) {
-        return create(fake, bytes, sqe->data_size);
+        return create(fake, bytes, sqe->data_size, &cqe->generation);
     }
     memcpy(name, bytes, min_u64(sqe->data_size, LIMIT_SPACE_NAME_BYTES));
     if (sqe->name_size == SESSION_SPACE_LIST) {
@@ -668,7 +674,8 @@ static nigh_status answer_named(struct fake_space *fake, const struct session_sq
         return NIGH_OK;
     }
     one = find(fake, name);
-    if (one == NULL) {
+    memcpy(&birth, sqe->id, sizeof(birth));
+    if (one == NULL || (birth != 0 && birth != one->stat.birth)) {
         return NIGH_NOT_FOUND;
     }
     if (sqe->name_size == SESSION_SPACE_OPEN) {

@@ -66,6 +66,8 @@ struct fake_space {
     _Atomic bool loses_files;     /* has none of what it said it has */
     _Atomic bool aligns_none;     /* it is older than alignments */
     _Atomic bool counts_none;     /* it is older than the question for numbers */
+    _Atomic bool says_no_birth;   /* it is older than those of answers to CREATE */
+    _Atomic bool makes_anew;      /* what it made is deleted at once, and made by somebody else */
     _Atomic uint32_t said[SPACE_RECORD_KINDS], asked[SESSION_SPACE_WHATS];
     uint32_t kept_cookies[16], kept_whats[16], kept_count;
     struct fake_one spaces[FAKE_SPACES];

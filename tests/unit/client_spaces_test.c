@@ -27,9 +27,8 @@ struct world {
 static const nigh_space_spec one_spec = {
     .struct_size = sizeof(nigh_space_spec), .name = "one", .home_size = 64 * BLOCK};
 
-static void begin_with(struct world *world, uint32_t rights)
+static void begin_as(struct world *world, uint32_t rights)
 {
-    fake_space_init(&world->fake);
     start(&world->f, &(struct fake_options){.rights = rights,
                                             .hook = fake_space_hook,
                                             .turn = fake_space_turn,
@@ -39,9 +38,22 @@ static void begin_with(struct world *world, uint32_t rights)
                      NIGH_OK);
 }
 
+static void begin_with(struct world *world, uint32_t rights)
+{
+    fake_space_init(&world->fake);
+    begin_as(world, rights);
+}
+
 static void begin(struct world *world)
 {
     begin_with(world, 0);
+}
+
+static void begin_older(struct world *world)
+{
+    fake_space_init(&world->fake);
+    atomic_store(&world->fake.says_no_birth, true);
+    begin_as(world, 0);
 }
 
 static void finish(struct world *world)
@@ -369,6 +381,29 @@ static void handles_of_one_space_are_one(void **state)
     nigh_space_close(NULL);
     assert_int_equal(asked(&world, SESSION_SPACE_CLOSE), 3);
     assert_int_equal(asked(&world, SESSION_SPACE_WINDOW), 1);
+    finish(&world);
+}
+
+/* Another has its name by then; an older node does not say which one it has made. */
+static void what_was_made_is_opened_and_no_other(void **state)
+{
+    struct world world;
+    nigh_space *space = NULL;
+    nigh_space_spec spec = one_spec;
+
+    (void)state;
+    begin(&world);
+    spec.name = "two";
+    atomic_store(&world.fake.makes_anew, true);
+    assert_int_equal(nigh_space_create(world.f.client, &spec, WAIT_US, &space), NIGH_NOT_FOUND);
+    assert_sentence(&world, "created, and deleted meanwhile");
+    assert_null(space);
+    assert_int_equal(nigh_space_open(world.f.client, "two", NIGH_SPACE_ALL, WAIT_US, &space),
+                     NIGH_OK);
+    nigh_space_close(space);
+    finish(&world);
+    begin_older(&world);
+    nigh_space_close(world.space);
     finish(&world);
 }
 
@@ -1911,6 +1946,7 @@ int main(void)
         cmocka_unit_test(one_is_created_looked_at_and_deleted),
         cmocka_unit_test(what_the_node_counts_is_told),
         cmocka_unit_test(handles_of_one_space_are_one),
+        cmocka_unit_test(what_was_made_is_opened_and_no_other),
         cmocka_unit_test(what_opened_too_late_is_closed),
         cmocka_unit_test(what_has_no_file_is_closed_again),
         cmocka_unit_test(what_is_written_is_carried_out_before_the_end),

@@ -160,14 +160,20 @@ static struct session_cqe ask_number(uint32_t slot, enum session_space_what what
     return ask(slot, &sqe);
 }
 
-static nigh_status make(uint32_t slot, const struct session_space_make *like, const void *name,
-                        size_t name_bytes)
+static struct session_cqe ask_make(uint32_t slot, const struct session_space_make *like,
+                                   const void *name, size_t name_bytes)
 {
     struct session_sqe sqe = a_question(SESSION_SPACE_CREATE, 0, 0, sizeof(*like) + name_bytes);
 
     memcpy(memory, like, sizeof(*like));
     memcpy(memory + sizeof(*like), name, name_bytes);
-    return ask(slot, &sqe).status;
+    return ask(slot, &sqe);
+}
+
+static nigh_status make(uint32_t slot, const struct session_space_make *like, const void *name,
+                        size_t name_bytes)
+{
+    return ask_make(slot, like, name, name_bytes).status;
 }
 
 static nigh_status create(uint32_t slot, const char *name, uint32_t group, uint32_t others)
@@ -350,6 +356,37 @@ static void a_number_is_of_what_it_was_made_for(void **state)
     number = open_space(0, "s", ALL, &other);
     assert_true(number != again && other != file);
     assert_int_equal(look_for_file(0, other), NIGH_OK);
+}
+
+static struct session_cqe open_birth(uint32_t slot, const char *name, uint64_t birth)
+{
+    struct session_sqe sqe = a_question(SESSION_SPACE_OPEN, birth, ALL, strlen(name));
+
+    memcpy(memory, name, strlen(name));
+    return ask(slot, &sqe);
+}
+
+/* Who has made one opens that, and not what another makes when it is deleted. */
+static void a_birth_is_opened_and_no_other(void **state)
+{
+    const struct session_space_make like = {.home_bytes = 8192};
+    struct session_space_opened opened;
+    struct session_cqe first, second;
+
+    (void)state;
+    first = ask_make(0, &like, "s", 1);
+    assert_int_equal(first.status, NIGH_OK);
+    assert_true(first.generation != 0);
+    assert_int_equal(ask_make(1, &like, "s", 1).generation, 0);
+    assert_int_equal(open_birth(0, "s", first.generation).status, NIGH_OK);
+    memcpy(&opened, memory, sizeof(opened));
+    assert_true(opened.stat.birth == first.generation);
+    assert_int_equal(ask_of(0, SESSION_SPACE_DELETE, "s", 0).status, NIGH_OK);
+    second = ask_make(3, &like, "s", 1);
+    assert_true(second.generation != 0 && second.generation != first.generation);
+    assert_int_equal(open_birth(0, "s", first.generation).status, NIGH_NOT_FOUND);
+    assert_int_equal(open_birth(3, "s", second.generation).status, NIGH_OK);
+    assert_int_equal(open_birth(0, "s", 0).status, NIGH_DENIED);
 }
 
 static void a_session_has_so_many_windows_and_leaves_none(void **state)
@@ -579,6 +616,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_space_is_made_that_cannot_be, set_up, tear_down),
         cmocka_unit_test_setup_teardown(who_has_no_right_does_not_see, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_number_is_of_what_it_was_made_for, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_birth_is_opened_and_no_other, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_session_has_so_many_windows_and_leaves_none, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_threads_count_is_summed, set_up, tear_down),
