@@ -19,6 +19,7 @@
 #include "memory/memfd.h"
 
 #define SPACE_DRAIN_LOOK_MS 1
+#define SPACE_GONE_LOOK_MS  1
 
 _Static_assert(NIGH_SPACE_NAME_BYTES == LIMIT_SPACE_NAME_BYTES &&
                    NIGH_SPACE_READ == SESSION_SPACE_READ &&
@@ -280,7 +281,8 @@ nigh_status space_check_slow(const nigh_space *space, const char *call)
 
 /* ---- memory --------------------------------------------------------------- */
 
-/* One of a space's files, which this client reads. Locked. */
+/* One of a space's files, which this client reads. NIGH_NOT_FOUND: the node has let go of it since
+ * it said the number, be it before it gave the file or behind. Locked. */
 static nigh_status map_file(nigh_client *client, uint64_t number, enum space_view_kind kind,
                             void **memory, uint64_t *bytes, struct space_view *view)
 {
@@ -421,27 +423,34 @@ static nigh_status take_opened(const struct client_op *op,
     return status;
 }
 
-/* Of that birth, or of any (0). */
+/* Of that birth, or of any (0). Where its memory has gone since the node's answer it is being
+ * deleted, or made anew: the node knows which, and is asked again. */
 static nigh_status open_named(nigh_client *client, const char *name, uint64_t birth,
                               uint32_t access, uint64_t timeout_us, nigh_space **out)
 {
-    struct session_space_opened opened;
-    struct client_op op;
-    nigh_status status;
+    for (;;) {
+        struct session_space_opened opened;
+        struct client_op op;
+        nigh_status status;
 
-    space_init(&op, client, SESSION_SPACE_OPEN, timeout_us);
-    op.u.place.bytes = name;
-    op.u.place.count = space_name_bytes(name);
-    op.u.space.number = birth;
-    op.u.space.argument = access;
-    op.u.space.answer = &opened;
-    op.u.space.answer_bytes = sizeof(opened);
-    status = space_run(&op);
-    if (status != NIGH_OK) {
-        return status;
+        space_init(&op, client, SESSION_SPACE_OPEN, timeout_us);
+        op.u.place.bytes = name;
+        op.u.place.count = space_name_bytes(name);
+        op.u.space.number = birth;
+        op.u.space.argument = access;
+        op.u.space.answer = &opened;
+        op.u.space.answer_bytes = sizeof(opened);
+        status = space_run(&op);
+        if (status != NIGH_OK) {
+            return status;
+        }
+        status = take_opened(&op, &opened, access, out);
+        if (status != NIGH_NOT_FOUND) {
+            return status == NIGH_OK ? status : error_note(client, status);
+        }
+        (void)poll(NULL, 0, SPACE_GONE_LOOK_MS);
+        timeout_us = op_remaining_us(&op);
     }
-    status = take_opened(&op, &opened, access, out);
-    return status == NIGH_OK ? status : error_note(client, status);
 }
 
 /* What may be durable: whose node serves no spaces at all has no other answer to anything. */

@@ -95,6 +95,18 @@ void space_view_make_home(void *memory, uint64_t blocks, uint32_t block_bytes, u
     make(memory, SPACE_VIEW_HOME, blocks, block_bytes, first, view);
 }
 
+/* Looked at anew: it may go from under who copies it. */
+static bool is_let_go(void *memory)
+{
+    _Atomic uint64_t *word = (_Atomic uint64_t *)memory;
+    uint64_t any = 0;
+
+    for (size_t n = 0; n < sizeof(struct space_view_header) / 8; n++) {
+        any |= shared_load_relaxed(&word[n]);
+    }
+    return any == 0;
+}
+
 nigh_status space_view_open(void *memory, uint64_t memory_bytes, enum space_view_kind kind,
                             struct space_view *view)
 {
@@ -110,7 +122,7 @@ nigh_status space_view_open(void *memory, uint64_t memory_bytes, enum space_view
         !lay_out(kind, header.count, header.block_bytes, &layout) || layout.end > memory_bytes ||
         header.heads_offset != layout.heads || header.bytes_offset != layout.bytes ||
         header.first % header.block_bytes != 0) {
-        return NIGH_PROTOCOL;
+        return is_let_go(memory) ? NIGH_NOT_FOUND : NIGH_PROTOCOL;
     }
     fill(view, memory, &header);
     return NIGH_OK;

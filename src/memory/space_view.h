@@ -98,7 +98,8 @@ void space_view_make_cache(void *memory, uint64_t sets, uint32_t block_bytes,
 void space_view_make_home(void *memory, uint64_t blocks, uint32_t block_bytes, uint64_t first,
                           struct space_view *view);
 
-/* What somebody else made. NIGH_PROTOCOL: it is of another kind or version, or does not fit. */
+/* What somebody else made. NIGH_PROTOCOL: it is of another kind or version, or does not fit;
+ * NIGH_NOT_FOUND: there is none: the memory was let go since. */
 nigh_status space_view_open(void *memory, uint64_t memory_bytes, enum space_view_kind kind,
                             struct space_view *view);
 

@@ -611,6 +611,15 @@ static nigh_status make_window(struct fake_space *fake, struct session_cqe *cqe)
     return NIGH_OK;
 }
 
+static int hollow_file(struct fake_space *fake)
+{
+    if (fake->hollow_fd < 0) {
+        need(memfd_create_sealed("fake-hollow", SPACE_VIEW_PAGE, 0, &fake->hollow_fd) == NIGH_OK,
+             "hollow file");
+    }
+    return fake->hollow_fd;
+}
+
 int fake_space_file(void *context, uint64_t number)
 {
     struct fake_space *fake = context;
@@ -625,8 +634,16 @@ int fake_space_file(void *context, uint64_t number)
     if (number < 2 || number / 2 > FAKE_SPACES) {
         return -1;
     }
-    return number % 2 == 0 ? fake->spaces[number / 2 - 1].cache_fd
-                           : fake->spaces[number / 2 - 1].home_fd;
+    if (atomic_load(&fake->hollow) > 0) {
+        atomic_fetch_sub(&fake->hollow, 1);
+        if (atomic_load(&fake->deletes_hollow)) {
+            fake->spaces[number / 2 - 1].stat.name[0] = '\0';
+        }
+        return hollow_file(fake);
+    }
+    return number % 2 == 0 && !atomic_load(&fake->swaps_files)
+               ? fake->spaces[number / 2 - 1].cache_fd
+               : fake->spaces[number / 2 - 1].home_fd;
 }
 
 /* Of what has a number. */
@@ -741,6 +758,7 @@ uint32_t fake_space_asked(struct fake_space *fake, enum session_space_what what)
 void fake_space_init(struct fake_space *fake)
 {
     memset(fake, 0, sizeof(*fake));
+    fake->hollow_fd = -1;
 }
 
 void fake_space_fini(struct fake_space *fake)
@@ -756,6 +774,7 @@ void fake_space_fini(struct fake_space *fake)
             free((void *)one->other);
         }
     }
+    fd_close(&fake->hollow_fd);
     for (uint32_t n = 0; n < fake->window_count; n++) {
         memfd_unmap(fake->windows[n].memory, sizeof(*fake->windows[n].memory));
         fd_close(&fake->windows[n].fd);

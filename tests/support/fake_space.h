@@ -68,6 +68,10 @@ struct fake_space {
     _Atomic bool counts_none;     /* it is older than the question for numbers */
     _Atomic bool says_no_birth;   /* it is older than those of answers to CREATE */
     _Atomic bool makes_anew;      /* what it made is deleted at once, and made by somebody else */
+    _Atomic uint32_t hollow;      /* of so many files it has let go as it gives them, */
+    _Atomic bool deletes_hollow;  /* and of their spaces */
+    _Atomic bool swaps_files;     /* gives that of the home for the cache's */
+    int hollow_fd;
     _Atomic uint32_t said[SPACE_RECORD_KINDS], asked[SESSION_SPACE_WHATS];
     uint32_t kept_cookies[16], kept_whats[16], kept_count;
     struct fake_one spaces[FAKE_SPACES];

@@ -12,11 +12,12 @@
 #include "nigh/space.h"
 #include "support/fake_space.h"
 
-#define WAIT_US  20000000
-#define SOON_US  20000
-#define BLOCK    512u
-#define HERE(n)  ((nigh_space_address)(n)*BLOCK)
-#define THERE(n) (NIGH_SPACE_ON(FAKE_OTHER) - 1 + HERE(n))
+#define WAIT_US     20000000
+#define SOON_US     20000
+#define A_SECOND_US 1000000
+#define BLOCK       512u
+#define HERE(n)     ((nigh_space_address)(n)*BLOCK)
+#define THERE(n)    (NIGH_SPACE_ON(FAKE_OTHER) - 1 + HERE(n))
 
 struct world {
     struct fixture f;
@@ -445,13 +446,50 @@ static void what_has_no_file_is_closed_again(void **state)
     begin(&world);
     spec.name = "two";
     atomic_store(&world.fake.loses_files, true);
-    assert_int_equal(nigh_space_create(world.f.client, &spec, WAIT_US, &space), NIGH_NOT_FOUND);
+    assert_int_equal(nigh_space_create(world.f.client, &spec, A_SECOND_US, &space), NIGH_TIMEOUT);
     assert_null(space);
-    assert_int_equal(asked(&world, SESSION_SPACE_CLOSE), 1);
+    assert_true(asked(&world, SESSION_SPACE_CLOSE) > 0);
+    fake_node_lock(&world.f.fake);
+    assert_int_equal(world.fake.spaces[1].opens, 0);
+    fake_node_unlock(&world.f.fake);
     assert_int_equal(nigh_space_read(world.space, HERE(1), &seen, 8, WAIT_US), NIGH_NOT_FOUND);
     assert_int_equal(asked(&world, SESSION_SPACE_WINDOW_END), 1);
     atomic_store(&world.fake.loses_files, false);
     assert_int_equal(nigh_space_read(world.space, HERE(1), &seen, 8, WAIT_US), NIGH_OK);
+    finish(&world);
+}
+
+/* Between the answer and the look at it: it is made anew, or deleted, as the node says when it is
+ * asked again. */
+static void what_is_let_go_as_it_opens_is_asked_for_again(void **state)
+{
+    struct world world;
+    nigh_space *space = NULL;
+    nigh_space_spec spec = one_spec;
+
+    (void)state;
+    begin(&world);
+    spec.name = "two";
+    atomic_store(&world.fake.hollow, 1);
+    assert_int_equal(nigh_space_create(world.f.client, &spec, WAIT_US, &space), NIGH_OK);
+    assert_int_equal(asked(&world, SESSION_SPACE_OPEN), 3);
+    assert_int_equal(asked(&world, SESSION_SPACE_CLOSE), 1);
+    nigh_space_close(space);
+    space = NULL;
+    atomic_store(&world.fake.hollow, 1);
+    atomic_store(&world.fake.deletes_hollow, true);
+    assert_int_equal(nigh_space_open(world.f.client, "two", NIGH_SPACE_ALL, WAIT_US, &space),
+                     NIGH_NOT_FOUND);
+    assert_sentence(&world, "there is no space of this name");
+    assert_null(space);
+    assert_int_equal(asked(&world, SESSION_SPACE_OPEN), 5);
+    assert_int_equal(asked(&world, SESSION_SPACE_CLOSE), 3);
+    nigh_space_close(world.space);
+    atomic_store(&world.fake.swaps_files, true);
+    assert_int_equal(nigh_space_open(world.f.client, "one", NIGH_SPACE_ALL, WAIT_US, &space),
+                     NIGH_PROTOCOL);
+    assert_int_equal(asked(&world, SESSION_SPACE_OPEN), 6);
+    assert_int_equal(asked(&world, SESSION_SPACE_CLOSE), 5);
     finish(&world);
 }
 
@@ -1949,6 +1987,7 @@ int main(void)
         cmocka_unit_test(what_was_made_is_opened_and_no_other),
         cmocka_unit_test(what_opened_too_late_is_closed),
         cmocka_unit_test(what_has_no_file_is_closed_again),
+        cmocka_unit_test(what_is_let_go_as_it_opens_is_asked_for_again),
         cmocka_unit_test(what_is_written_is_carried_out_before_the_end),
         cmocka_unit_test(what_is_here_is_read_without_asking),
         cmocka_unit_test(what_a_node_has_without_a_lease_is_asked_for),

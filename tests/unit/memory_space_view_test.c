@@ -264,6 +264,10 @@ static void test_another_make_is_not_opened(void **state)
     }
     header->first++;
     assert_int_equal(space_view_open(memory, bytes, SPACE_VIEW_HOME, &opened), NIGH_PROTOCOL);
+    memset(header, 0, sizeof *header);
+    assert_int_equal(space_view_open(memory, bytes, SPACE_VIEW_HOME, &opened), NIGH_NOT_FOUND);
+    header->bytes_offset = 1;
+    assert_int_equal(space_view_open(memory, bytes, SPACE_VIEW_HOME, &opened), NIGH_PROTOCOL);
     free(memory);
 }
 
