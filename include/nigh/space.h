@@ -105,7 +105,9 @@ typedef struct nigh_space_spec {
  * Creates a space, owned by the client's uid, and opens it for all. Every node of the cluster that
  * serves spaces (nighd --space-memory) takes part in it: has a home of that size, and a cache.
  * NIGH_EXISTS; NIGH_INVALID: a name or size that cannot be; NIGH_LIMIT: there are as many spaces as
- * there may be; NIGH_OUT_OF_MEMORY: a node has not so much left of its --space-memory;
+ * there may be, or the client has as many open as it may, of which some were deleted: nothing is
+ * created then, unless several of its threads create or open spaces at once; NIGH_OUT_OF_MEMORY: a
+ * node has not so much left of its --space-memory;
  * NIGH_PEER_LOST: a node that serves spaces cannot be reached, or went meanwhile: then, and with
  * NIGH_BUSY and NIGH_TIMEOUT, it may have been created or not; NIGH_OVERLOADED: 16 are being
  * created or deleted at this node already; NIGH_NOT_FOUND: it was deleted meanwhile;
@@ -118,9 +120,10 @@ NIGH_API nigh_status nigh_space_create(nigh_client *client, const nigh_space_spe
 
 /* Opens one that is there. NIGH_NOT_FOUND; NIGH_DENIED: the client's uid has not all of these
  * rights; NIGH_TIMEOUT: it is not ready; NIGH_PEER_LOST, NIGH_NO_QUORUM: as above;
- * NIGH_OVERLOADED: 16 wait for that at this node already; NIGH_LIMIT: the client has too many open,
- * of which some were deleted. Where this node takes no part in it, why: NIGH_OUT_OF_MEMORY,
- * NIGH_UNSUPPORTED, NIGH_DISK as above; NIGH_CORRUPT, NIGH_VERSION: its log cannot be used. */
+ * NIGH_OVERLOADED: 16 wait for that at this node already; NIGH_LIMIT: the client has as many open
+ * as it may, of which some were deleted: it closes those. Where this node takes no part in it, why:
+ * NIGH_OUT_OF_MEMORY, NIGH_UNSUPPORTED, NIGH_DISK as above; NIGH_CORRUPT, NIGH_VERSION: its log
+ * cannot be used. */
 NIGH_API nigh_status nigh_space_open(nigh_client *client, const char *name, uint32_t access,
                                      uint64_t timeout_us, nigh_space **space);
 

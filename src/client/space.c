@@ -117,7 +117,8 @@ static const char *own_sentence(uint32_t what, nigh_status status)
     case NIGH_LIMIT:
         return what == SESSION_SPACE_WINDOW
                    ? "as many threads of clients of this node use spaces as may"
-                   : "there are as many spaces as there may be";
+                   : "there are as many spaces as there may be, or this client has as many open as "
+                     "it may, of which some were deleted: close those";
     case NIGH_UNSUPPORTED:
         return "the node serves no spaces: it was started without --space-memory, or is of a "
                "cluster without --state, or older than they are";

@@ -341,6 +341,25 @@ static bool go_on_open(struct lane_spaces *at, struct space_asked *asked)
     return true;
 }
 
+/* Whether who makes a space can open it then: of what it has open some may be deleted since. */
+static bool can_open_one(const struct lane_spaces *at, uint32_t slot)
+{
+    const struct lane_space_session *session = at->sessions[slot];
+    uint32_t count = 0;
+
+    for (uint32_t n = 0; session != NULL && n < LIMIT_SPACES; n++)
+        count += session->opened[n].number != 0;
+    return count < LIMIT_SPACES;
+}
+
+static nigh_status begin_make(struct lane_spaces *at, const struct space_asked *asked)
+{
+    if (space_registry_find(at->registry, asked->info.id) == LIMIT_SPACES &&
+        !can_open_one(at, asked->slot))
+        return NIGH_LIMIT;
+    return space_registry_make(at->registry, &asked->info, (uint32_t)(asked - at->asked));
+}
+
 static bool go_on_change(struct lane_spaces *at, struct space_asked *asked)
 {
     uint32_t number = (uint32_t)(asked - at->asked);
@@ -350,7 +369,7 @@ static bool go_on_change(struct lane_spaces *at, struct space_asked *asked)
         return false;
     asked->is_begun = true;
     status = asked->what == SESSION_SPACE_CREATE
-                 ? space_registry_make(at->registry, &asked->info, number)
+                 ? begin_make(at, asked)
                  : space_registry_delete(at->registry, asked->info.birth, number);
     if (status != NIGH_OK)
         lane_space_answered(at, number, status);

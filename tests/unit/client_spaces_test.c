@@ -493,6 +493,23 @@ static void what_is_let_go_as_it_opens_is_asked_for_again(void **state)
     finish(&world);
 }
 
+static void a_limit_says_of_what(void **state)
+{
+    struct world world;
+    nigh_space *space = NULL;
+
+    (void)state;
+    begin(&world);
+    atomic_store(&world.fake.status, NIGH_LIMIT);
+    assert_int_equal(nigh_space_create(world.f.client, &one_spec, WAIT_US, &space), NIGH_LIMIT);
+    assert_sentence(&world, "this client has as many open as it may");
+    assert_int_equal(nigh_space_open(world.f.client, "one", NIGH_SPACE_ALL, WAIT_US, &space),
+                     NIGH_LIMIT);
+    assert_sentence(&world, "this client has as many open as it may");
+    atomic_store(&world.fake.status, NIGH_OK);
+    finish(&world);
+}
+
 static nigh_status close_it(struct other *other)
 {
     nigh_space_close(other->world->space);
@@ -1988,6 +2005,7 @@ int main(void)
         cmocka_unit_test(what_opened_too_late_is_closed),
         cmocka_unit_test(what_has_no_file_is_closed_again),
         cmocka_unit_test(what_is_let_go_as_it_opens_is_asked_for_again),
+        cmocka_unit_test(a_limit_says_of_what),
         cmocka_unit_test(what_is_written_is_carried_out_before_the_end),
         cmocka_unit_test(what_is_here_is_read_without_asking),
         cmocka_unit_test(what_a_node_has_without_a_lease_is_asked_for),

@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -389,6 +390,30 @@ static void a_birth_is_opened_and_no_other(void **state)
     assert_int_equal(open_birth(0, "s", 0).status, NIGH_DENIED);
 }
 
+/* It could not open what is made. */
+static void who_can_open_no_more_makes_none(void **state)
+{
+    uint64_t number = 0;
+    char name[8];
+
+    (void)state;
+    for (uint32_t n = 0; n < LIMIT_SPACES; n++) {
+        snprintf(name, sizeof(name), "n%u", n);
+        assert_int_equal(create(0, name, 0, 0), NIGH_OK);
+        number = open_space(0, name, ALL, NULL);
+        assert_int_equal(ask_of(0, SESSION_SPACE_DELETE, name, 0).status, NIGH_OK);
+    }
+    assert_int_equal(create(1, "others", 0, 0), NIGH_OK);
+    assert_int_equal(ask_of(0, SESSION_SPACE_OPEN, "others", ALL).status, NIGH_LIMIT);
+    assert_int_equal(create(0, "others", 0, 0), NIGH_EXISTS);
+    assert_int_equal(create(0, "more", 0, 0), NIGH_LIMIT);
+    assert_int_equal(ask_of(0, SESSION_SPACE_STAT, "more", 0).status, NIGH_NOT_FOUND);
+    assert_int_equal(create(1, "more", 0, 0), NIGH_OK);
+    assert_int_equal(ask_number(0, SESSION_SPACE_CLOSE, number).status, NIGH_OK);
+    assert_int_equal(create(0, "again", 0, 0), NIGH_OK);
+    (void)open_space(0, "again", ALL, NULL);
+}
+
 static void a_session_has_so_many_windows_and_leaves_none(void **state)
 {
     uint64_t numbers[LIMIT_SESSION_WINDOWS];
@@ -617,6 +642,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(who_has_no_right_does_not_see, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_number_is_of_what_it_was_made_for, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_birth_is_opened_and_no_other, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(who_can_open_no_more_makes_none, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_session_has_so_many_windows_and_leaves_none, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(what_threads_count_is_summed, set_up, tear_down),
