@@ -73,6 +73,9 @@ void spaces_make_question(struct fuzz_input *input, const struct client_spaces *
     switch ((enum session_space_what)sqe->name_size) {
     case SESSION_SPACE_CREATE: sqe->data_size = put_make(input, places + place); break;
     case SESSION_SPACE_OPEN:
+        id.number = (shape & 0x40) != 0 ? spaces->birth : 0;
+        sqe->data_size = put_name(input, places + place);
+        break;
     case SESSION_SPACE_DELETE:
     case SESSION_SPACE_COUNT:
     case SESSION_SPACE_STAT: sqe->data_size = put_name(input, places + place); break;
@@ -108,6 +111,7 @@ static void take_opened(struct client_spaces *spaces, const struct world_peer *w
     memcpy(&id, sqe->id, sizeof(sqe->id));
     memcpy(&opened, at, sizeof(opened));
     check_rights(who, &opened.stat, (uint32_t)id.argument);
+    NIGH_ASSERT(id.number == 0 || opened.stat.birth == id.number);
     NIGH_ASSERT(cqe->generation != 0 && cqe->generation <= UINT32_MAX);
     spaces->number = (uint32_t)cqe->generation;
     spaces->files[FILE_CACHE] = opened.cache_file;
@@ -126,6 +130,10 @@ void spaces_take_answer(struct client_spaces *spaces, const struct world_peer *w
     if (sqe->op != SESSION_OP_SPACE || cqe->status != NIGH_OK || at == NULL)
         return;
     switch ((enum session_space_what)sqe->name_size) {
+    case SESSION_SPACE_CREATE:
+        NIGH_ASSERT(cqe->generation != 0);
+        spaces->birth = cqe->generation;
+        break;
     case SESSION_SPACE_OPEN: take_opened(spaces, who, sqe, cqe, at); break;
     case SESSION_SPACE_STAT:
         memcpy(&stat, at, sizeof(stat));

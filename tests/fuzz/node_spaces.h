@@ -15,6 +15,7 @@
 
 struct client_spaces {
     uint32_t number;   /* of the space that was opened last; 0: none */
+    uint64_t birth;    /* of what was made last; 0: nothing was */
     uint64_t files[3]; /* as was said last: a cache's, a home's, a window's */
     uint64_t address;  /* that was allocated last */
     enum space_record_kind asked;
