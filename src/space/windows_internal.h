@@ -66,6 +66,7 @@ struct window {
     struct hold holds[LIMIT_SPACE_HOLDS];
     uint8_t hold_of[LIMIT_SPACE_HOLDS]; /* the first of a bucket of blocks, and 1 */
     struct mark marks[LIMIT_SPACES];
+    nigh_status lost; /* what failed of logs that have no mark any more: the next FLUSH says so */
 };
 
 struct space_windows {
@@ -128,7 +129,7 @@ void record_end(struct record *record, nigh_status status);
 void window_advance(struct window *window, uint64_t now_us);
 /* What was done and not told is, if it may be. */
 void window_tell_kept(struct window *window);
-/* No flush waits for its log any more. */
+/* No flush waits for its log any more; whether that has failed the next one says. */
 void window_forget_engine(struct window *window, const struct space_engine *engine);
 
 static inline bool record_is_try(const struct record *record)

@@ -107,7 +107,7 @@ static void note_written(struct window *window, struct space_engine *engine)
 /* NIGH_OK: all that this window wrote is; NIGH_BUSY: not yet; else it will never be. */
 static nigh_status look_at_marks(struct window *window)
 {
-    nigh_status status = NIGH_OK;
+    nigh_status status = window->lost;
 
     for (uint32_t n = 0; n < LIMIT_SPACES; n++) {
         struct mark *mark = &window->marks[n];
@@ -122,14 +122,22 @@ static nigh_status look_at_marks(struct window *window)
         }
         status = one == NIGH_OK ? status : one;
     }
+    window->lost = NIGH_OK;
     return status;
 }
 
 void window_forget_engine(struct window *window, const struct space_engine *engine)
 {
     for (uint32_t n = 0; n < LIMIT_SPACES; n++) {
-        if (window->marks[n].engine == engine) {
-            window->marks[n] = (struct mark){0};
+        struct mark *mark = &window->marks[n];
+
+        if (mark->engine == engine) {
+            nigh_status status = space_engine_durable(engine, mark->record);
+
+            if (status == NIGH_DISK || status == NIGH_CORRUPT) {
+                window->lost = status;
+            }
+            *mark = (struct mark){0};
         }
     }
 }
