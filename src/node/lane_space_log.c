@@ -33,6 +33,7 @@ nigh_status lane_space_open_log(struct space_here *here, const struct space_info
     log->tag = here;
     log->birth = info->birth;
     log->info = *info;
+    log->is_new = space_registry_is_new(at->registry, here->place);
     log->life |= 1;
     log->fd = -1;
     log->home = (uint8_t *)space_bytes_of(&here->views[SPACE_MEMORY_HOME], 0);

@@ -290,6 +290,22 @@ static bool wants_log(struct space_here *here, const struct space_info *info)
     return here->status == NIGH_OK;
 }
 
+static void say_none(const struct space_here *here, const struct space_info *info)
+{
+    if (space_registry_is_new(here->at->registry, here->place))
+        LOG_WARN("a space is not made, as this node cannot take part in it",
+                 "space=\"%s\" status=%s do=\"if status is NIGH_OUT_OF_MEMORY, give this node more "
+                 "--space-memory, or make the space smaller; if NIGH_UNSUPPORTED, give a "
+                 "--log-dir; else see the lines before this one; then create the space again\"",
+                 LOG_QUOTE(info->name), nigh_status_name(here->status));
+    else
+        LOG_WARN("this node takes no part in a space",
+                 "space=\"%s\" status=%s do=\"if status is NIGH_OUT_OF_MEMORY, give more "
+                 "--space-memory; if NIGH_UNSUPPORTED, a --log-dir; else see the lines before this "
+                 "one; then start the node again\"",
+                 LOG_QUOTE(info->name), nigh_status_name(here->status));
+}
+
 /* Both pieces have come, or will not. */
 static void made(struct space_here *here)
 {
@@ -310,11 +326,7 @@ static void made(struct space_here *here)
     if (info != NULL && here->status == NIGH_OK) {
         site = site_of(here);
     } else if (info != NULL) {
-        LOG_WARN("this node takes no part in a space",
-                 "space=\"%s\" status=%s do=\"if status is NIGH_OUT_OF_MEMORY, give more "
-                 "--space-memory; if NIGH_UNSUPPORTED, a --log-dir; else see the lines before this "
-                 "one; then start the node again\"",
-                 LOG_QUOTE(info->name), nigh_status_name(here->status));
+        say_none(here, info);
         lane_space_replace(at, here); /* nobody writes to its memory: that may go */
     }
     space_registry_made(at->registry, here->place, here->status, &site);

@@ -221,6 +221,19 @@ static bool is_refused(int space_fd)
     return is_there;
 }
 
+static void say_unusable(const char *name, const struct space_info *info, nigh_status status)
+{
+    if (status == NIGH_DISK) {
+        LOG_ERROR("the directory of a space's log cannot be read, or written",
+                  "name=%s space=\"%s\" do=\"see to --log-dir (full, read-only, not the node's)\"",
+                  name, LOG_QUOTE(info->name));
+    } else {
+        LOG_ERROR("a directory is not of the log of its space",
+                  "name=%s space=\"%s\" status=%s do=\"move it away, and start the node again\"",
+                  name, LOG_QUOTE(info->name), nigh_status_name(status));
+    }
+}
+
 nigh_status space_log_folder_make(int fd, const struct space_info *info, int *space_fd)
 {
     char name[NAME_BYTES];
@@ -242,10 +255,7 @@ nigh_status space_log_folder_make(int fd, const struct space_info *info, int *sp
         status = NIGH_CORRUPT;
     }
     if (status != NIGH_OK) {
-        LOG_ERROR(
-            "a directory is not of the log of its space, or cannot be written",
-            "name=%s space=\"%s\" status=%s do=\"give it to the node's user, or move it away\"",
-            name, LOG_QUOTE(info->name), nigh_status_name(status));
+        say_unusable(name, info, status);
         fd_close(space_fd);
     } else if (is_refused(*space_fd)) {
         LOG_ERROR("the log of a space is an old one, and is not begun from",

@@ -70,24 +70,41 @@ static nigh_status recover(struct space_log_here *here)
     return status;
 }
 
+static void say_none(const struct space_log_here *here, nigh_status status)
+{
+    if (here->is_new) {
+        LOG_ERROR("a space is not made, as this node cannot write a log for it",
+                  "space=\"%s\" status=%s log_bytes=%llu do=\"see to the disk of --log-dir by the "
+                  "lines before this one (twice so many bytes have to find room), and create the "
+                  "space again\"",
+                  LOG_QUOTE(here->info.name), nigh_status_name(status),
+                  (unsigned long long)file_bytes_of(&here->info));
+        return;
+    }
+    LOG_ERROR(
+        "this node takes no part in a space, as its log cannot be used: what it had of it is "
+        "away",
+        "space=\"%s\" directory=" SPACE_LOG_FOLDER_NAME
+        " status=%s do=\"see to the disk of --log-dir by the lines before this one, and start "
+        "the node again; or remove the directory, which gives up what this node had of it\"",
+        LOG_QUOTE(here->info.name), (unsigned long long)here->birth, nigh_status_name(status));
+}
+
 static nigh_status open_log(struct space_logs *logs, struct space_log_here *here)
 {
     nigh_status status = space_log_folder_make(logs->fd, &here->info, &here->fd);
 
     if (status != NIGH_OK) {
+        if (here->is_new) {
+            say_none(here, status);
+        }
         return status;
     }
     space_log_directory_init(&here->directory, here->fd);
     status = recover(here);
     if (status != NIGH_OK) {
         space_log_here_forget(here);
-        LOG_ERROR(
-            "this node takes no part in a space, as its log cannot be used: what it had of it is "
-            "away",
-            "space=\"%s\" directory=" SPACE_LOG_FOLDER_NAME
-            " status=%s do=\"see to the disk of --log-dir by the lines before this one, and start "
-            "the node again; or remove the directory, which gives up what this node had of it\"",
-            LOG_QUOTE(here->info.name), (unsigned long long)here->birth, nigh_status_name(status));
+        say_none(here, status);
     }
     return status;
 }

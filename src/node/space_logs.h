@@ -57,6 +57,7 @@ struct space_log_here {
     uint64_t birth;
     /* For OPEN; `life`: of this node in the space, if it begins anew. */
     struct space_info info;
+    bool is_new; /* the space is only being made: without its log it will not be */
     struct space_log_geometry geometry;
     uint8_t *home;
     uint64_t life;

@@ -56,7 +56,7 @@ void space_log_run(const struct space_log_files *files, struct space_log_job *jo
     if (job->status != NIGH_OK) {
         LOG_ERROR(
             "a space's log cannot be written: nothing is durable here any more",
-            "task=%u status=%s do=\"make room on the disk of --log-dir, and start the node again\"",
+            "task=%u status=%s do=\"make room on the disk of --log-dir, and see the next lines\"",
             job->task, nigh_status_name(job->status));
     }
 }

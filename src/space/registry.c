@@ -277,6 +277,13 @@ bool space_registry_is_making(const struct space_registry *registry, uint32_t pl
     return known->state == KNOWN_MAKING || (known->state == KNOWN_GOING && known->is_unmade);
 }
 
+bool space_registry_is_new(const struct space_registry *registry, uint32_t place)
+{
+    const struct space_known *known = &registry->known[place];
+
+    return known->state == KNOWN_MAKING && (known->is_asked || known->maker != SPACE_NOBODY);
+}
+
 nigh_status space_registry_restore(struct space_registry *registry, const struct space_info *info)
 {
     struct space_known *known;

@@ -86,6 +86,9 @@ void space_registry_made(struct space_registry *registry, uint32_t place, nigh_s
 /* Whether that is waited for. */
 bool space_registry_is_making(const struct space_registry *registry, uint32_t place);
 
+/* Whether it is waited for by who has it made: then nobody has it, if this node has not. */
+bool space_registry_is_new(const struct space_registry *registry, uint32_t place);
+
 /* One that this node took part in before it was started, as its log says. There are no links yet.
  * NIGH_EXISTS, NIGH_LIMIT. */
 nigh_status space_registry_restore(struct space_registry *registry, const struct space_info *info);

@@ -739,6 +739,10 @@ static void claim_no_new_log(struct world *world)
         nigh_client_error(world->client[n], why, sizeof why);
         assert_non_null(strstr(why, "--log-dir"));
     }
+    /* It is gone: nobody is told to start that node for it, or that something of it is away. */
+    assert_true(SUPPORT_WAIT(says(world, 2, "a space is not made"), 30000));
+    assert_false(says(world, 2, "this node takes no part in a space"));
+    assert_false(says(world, 2, "not of the log of its space"));
 }
 
 /* Node 2 has left the space: it goes on, and so do the others with all else. */
