@@ -45,9 +45,10 @@
  *   by a handle       NIGH_DENIED: it was not opened for that; NIGH_LIMIT: too many threads;
  *                     NIGH_TIMEOUT
  *   by a handle, where the node is asked, and what a flush tells of writes and unlocks
- *                     NIGH_BUSY: too much waits there; NIGH_DISK: the node's log has failed, and it
- *                     leaves the space: what was asked for may be done or not; NIGH_LOCK_LOST: the
- *                     thread's lock of that block is lost, as its home went on without this node
+ *                     NIGH_BUSY: too much waits there; NIGH_DISK: the node's log has failed, or,
+ *                     NIGH_CORRUPT, is an old one, and the node leaves the space: what was asked
+ *                     for by then may be done or not; NIGH_LOCK_LOST: the thread's lock of that
+ *                     block is lost, as its home went on without this node
  */
 #ifndef NIGH_SPACE_H
 #define NIGH_SPACE_H
@@ -249,9 +250,9 @@ NIGH_API nigh_status nigh_space_realloc(nigh_space *space, uint64_t old_size, ui
  * block of it: then nothing of it is freed; NIGH_NOT_FOUND: the space was deleted; NIGH_BUSY: as
  * nigh_space_alloc; NIGH_PEER_LOST: nothing of it is left, as all was lost with its home; or the
  * home is not there, or takes no part; or, as with NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_CLOSED,
- * NIGH_EXPELLED, NIGH_DISK: it may be freed or not, or be being freed: that goes on, of a durable
- * space also once a home that was killed is back, if by then its log had it that the first block is
- * free; else all of it is there as before. Address 0 is allowed.
+ * NIGH_EXPELLED, NIGH_DISK, NIGH_CORRUPT: it may be freed or not, or be being freed: that goes on,
+ * of a durable space also once a home that was killed is back, if by then its log had it that the
+ * first block is free; else all of it is there as before. Address 0 is allowed.
  */
 NIGH_API nigh_status nigh_space_free(nigh_space *space, nigh_space_address address,
                                      uint64_t timeout_us);
@@ -310,7 +311,7 @@ NIGH_API nigh_status nigh_space_fence(nigh_space *space, uint64_t timeout_us);
  * The same, and says what failed: the status of the last of the thread's writes and unlocks that
  * did since the last flush, whose address is in *failed (which may be NULL): as of a read;
  * NIGH_INVALID also of a block that it had locked to read; NIGH_CLOSED: its handle was closed.
- * NIGH_DISK: it has not become durable.
+ * NIGH_DISK, NIGH_CORRUPT: it has not become durable, if it was carried out.
  */
 NIGH_API nigh_status nigh_space_flush(nigh_space *space, uint64_t timeout_us,
                                       nigh_space_address *failed);
@@ -319,9 +320,9 @@ NIGH_API nigh_status nigh_space_flush(nigh_space *space, uint64_t timeout_us,
 
 /* A word of 8 bytes, aligned (NIGH_INVALID, as it is of a block that the thread has locked to
  * read), changed at once, by a handle to read and write; *old (which may be NULL): what was there.
- * NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_PEER_LOST, NIGH_CLOSED, NIGH_DISK: it may have been changed or
- * not; behind NIGH_TIMEOUT it may be yet, also in what is given next where that word is freed; else
- * as nigh_space_read. */
+ * NIGH_TIMEOUT, NIGH_NODE_LOST, NIGH_PEER_LOST, NIGH_CLOSED, NIGH_DISK, NIGH_CORRUPT: it may have
+ * been changed or not; behind NIGH_TIMEOUT it may be yet, also in what is given next where that
+ * word is freed; else as nigh_space_read. */
 NIGH_API nigh_status nigh_space_fetch_add(nigh_space *space, nigh_space_address address,
                                           uint64_t add, uint64_t timeout_us, uint64_t *old);
 NIGH_API nigh_status nigh_space_exchange(nigh_space *space, nigh_space_address address,

@@ -447,7 +447,8 @@ static bool is_moved(const nigh_space *space, nigh_status status)
     case NIGH_OK:
     case NIGH_TIMEOUT:
     case NIGH_PEER_LOST:
-    case NIGH_DISK: return true;
+    case NIGH_DISK:
+    case NIGH_CORRUPT: return true;
     case NIGH_NODE_LOST:
     case NIGH_CLOSED:
     case NIGH_EXPELLED: return space->is_durable;

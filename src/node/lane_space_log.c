@@ -78,7 +78,8 @@ static void on_failed(void *context, nigh_status why)
             "the node is started again",
             "space=\"%s\" status=%s do=\"see to the disk of --log-dir, and start the node again\"",
             LOG_QUOTE(here->log->info.name), nigh_status_name(why));
-    here->has_failed = here->at->has_failed = true;
+    here->failed = here->log->is_refused ? NIGH_CORRUPT : NIGH_DISK;
+    here->at->has_failed = true;
     here->at->is_awake = true;
 }
 

@@ -417,7 +417,7 @@ void lane_space_forgotten(void *context, uint32_t place)
 
 void lane_space_replace(struct lane_spaces *at, struct space_here *here)
 {
-    end_engine(here, here->has_failed ? NIGH_DISK : NIGH_NO_QUORUM);
+    end_engine(here, here->failed != NIGH_OK ? here->failed : NIGH_NO_QUORUM);
     here->is_replaced = here->is_forgotten = true;
     here->joined = 0;
     at->places[here->place] = NULL;

@@ -100,6 +100,18 @@ static struct space_here *here_of(const struct lane_spaces *at, const struct spa
                : NULL;
 }
 
+static nigh_status why_not_here(const struct lane_spaces *at, uint64_t birth)
+{
+    uint32_t place = space_registry_find_birth(at->registry, birth);
+    nigh_status status =
+        place < LIMIT_SPACES ? space_registry_status(at->registry, place) : NIGH_NOT_FOUND;
+
+    /* Its log failed since; or else it is made anew here, or was, without what was told of it. */
+    return status == NIGH_NOT_FOUND || status == NIGH_DISK || status == NIGH_CORRUPT
+               ? status
+               : NIGH_NO_QUORUM;
+}
+
 struct space_engine *lane_space_find(void *context, uint32_t slot, uint32_t number, bool *may_write,
                                      nigh_status *why)
 {
@@ -111,12 +123,7 @@ struct space_engine *lane_space_find(void *context, uint32_t slot, uint32_t numb
         *may_write = (opened->rights & SESSION_SPACE_WRITE) != 0;
         return here->engine;
     }
-    if (opened == NULL)
-        *why = NIGH_CLOSED;
-    else if (space_registry_find_birth(at->registry, opened->birth) == LIMIT_SPACES)
-        *why = NIGH_NOT_FOUND;
-    else
-        *why = NIGH_NO_QUORUM; /* it is made anew here */
+    *why = opened == NULL ? NIGH_CLOSED : why_not_here(at, opened->birth);
     return NULL;
 }
 

@@ -331,20 +331,20 @@ static bool come_back(struct lane_spaces *at)
     return true;
 }
 
-/* Who could not write its log takes no part any more; the others hear so over links that come up
- * anew. */
+/* Who could not write its log, or has an old one, takes no part any more; the others hear so over
+ * links that come up anew, and who has it open here whenever it asks. What else was under way over
+ * those links ends as by any that breaks: nothing of it was on that disk. */
 static bool leave_failed(struct lane_spaces *at)
 {
-    if (!break_links(at, NIGH_DISK))
+    if (!break_links(at, NIGH_PEER_LOST))
         return false;
     for (uint32_t place = 0; place < LIMIT_SPACES; place++) {
         struct space_here *here = at->places[place];
 
-        if (here == NULL || here->is_deleted || !here->has_failed)
+        if (here == NULL || here->is_deleted || here->failed == NIGH_OK)
             continue;
-        lane_space_close_all(at, here->birth);
         lane_space_replace(at, here);
-        space_registry_lose(at->registry, place, NIGH_DISK);
+        space_registry_lose(at->registry, place, here->failed);
     }
     at->has_failed = false;
     return true;
@@ -476,7 +476,7 @@ uint64_t lane_spaces_due_us(const struct lane *lane)
 
         if (here->engine != NULL)
             due_us = min_u64(due_us, space_engine_deadline(here->engine));
-        if (here->is_forgotten || here->has_failed || here->pieces[0].wanted != 0 ||
+        if (here->is_forgotten || here->failed != NIGH_OK || here->pieces[0].wanted != 0 ||
             here->pieces[1].wanted != 0 || (here->left != 0 && at->lease_us != 0))
             due_us = min_u64(due_us, lane->now_us + LOOK_AGAIN_US);
     }

@@ -42,7 +42,7 @@ struct space_here {
     nigh_status status;           /* of their making */
     struct space_engine *engine;  /* NULL: not yet, or not any more */
     struct space_log_here *log;   /* NULL: it has none, or not yet, or not any more */
-    bool has_failed;              /* the log: it is to be left */
+    nigh_status failed;           /* of the log: it is to be left, and why; NIGH_OK: it is not */
     struct space_view views[2];
     struct space_site sites[LIMIT_SPACE_SEATS]; /* of who has joined */
     uint64_t joined;                            /* whose messages go, and are taken */

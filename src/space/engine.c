@@ -389,7 +389,7 @@ static bool is_log_good(struct space_engine *engine)
     for (uint64_t left = engine->up; left != 0; left &= left - 1) {
         engine_drop_letters(engine, space_set_first(left));
     }
-    space_engine_end(engine, NIGH_DISK);
+    space_engine_end(engine, engine_log_told(engine));
     engine->config.shell.failed(engine->config.shell.context, engine->log.status);
     return false;
 }

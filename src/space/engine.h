@@ -184,7 +184,8 @@ void space_engine_logged(struct space_engine *engine, uint64_t now_us);
 
 /* The number of the last record of its log; 0: none. */
 uint64_t space_engine_last(const struct space_engine *engine);
-/* NIGH_OK: it is durable, or there is no log; NIGH_BUSY: not yet; NIGH_DISK, NIGH_CLOSED: never. */
+/* NIGH_OK: it is durable, or there is no log; NIGH_BUSY: not yet; NIGH_DISK, NIGH_CORRUPT,
+ * NIGH_CLOSED: never. */
 nigh_status space_engine_durable(const struct space_engine *engine, uint64_t number);
 
 /* true: there is more to do at once. */
@@ -274,6 +275,7 @@ struct space_op {
  *   NIGH_OUT_OF_MEMORY ALLOC: there is no room at that home
  *   NIGH_CLOSED      the space ends here
  *   NIGH_DISK        the log failed: it may be done, or not
+ *   NIGH_CORRUPT     so, and the log is an old one
  */
 bool space_engine_begin(struct space_engine *engine, struct space_op *op, uint64_t now_us);
 

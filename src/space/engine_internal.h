@@ -492,6 +492,9 @@ static inline bool engine_holds_answers(const struct space_engine *engine)
 
 /* The space is left, in the next turn. */
 void engine_log_fail(struct space_engine *engine, nigh_status status);
+/* What clients are told of a log that is of no use any more: NIGH_CORRUPT: it is an old one; else
+ * NIGH_DISK. NIGH_OK: it has not failed. */
+nigh_status engine_log_told(const struct space_engine *engine);
 /* NULL: there is none. */
 struct engine_mark *engine_mark_of(struct space_engine *engine, uint64_t block);
 /* sync: what was written last is not durable yet. */

@@ -45,6 +45,15 @@ void engine_log_fail(struct space_engine *engine, nigh_status status)
     }
 }
 
+nigh_status engine_log_told(const struct space_engine *engine)
+{
+    switch (engine->log.status) {
+    case NIGH_OK:
+    case NIGH_CORRUPT: return engine->log.status;
+    default: return NIGH_DISK;
+    }
+}
+
 /* Its number. Who could not be refused room found none: the log is of no use any more. */
 static uint64_t append(struct space_engine *engine, const struct space_log_record *record)
 {
@@ -451,7 +460,7 @@ nigh_status engine_log_write(struct space_engine *engine, const struct engine_by
         hide_fresh(engine, at, number);
     }
     /* Whatever became of the log, clients are told the same. */
-    return engine->log.status == NIGH_OK ? NIGH_OK : NIGH_DISK;
+    return engine_log_told(engine);
 }
 
 /* ---- images --------------------------------------------------------------- */
@@ -675,7 +684,10 @@ nigh_status space_engine_durable(const struct space_engine *engine, uint64_t num
     if (engine_is_durable(engine, number)) {
         return NIGH_OK;
     }
-    return engine->log.status != NIGH_OK ? NIGH_DISK : engine->has_ended ? NIGH_CLOSED : NIGH_BUSY;
+    if (engine->log.status != NIGH_OK) {
+        return engine_log_told(engine);
+    }
+    return engine->has_ended ? NIGH_CLOSED : NIGH_BUSY;
 }
 
 /* ---- what came while there was no room ------------------------------------ */

@@ -614,7 +614,7 @@ static bool is_valid(const struct space_engine *engine, const struct space_op *o
 static nigh_status look_at(const struct space_engine *engine, const struct space_op *op)
 {
     if (engine->has_ended) {
-        return engine->log.status != NIGH_OK ? NIGH_DISK : NIGH_CLOSED;
+        return engine->log.status != NIGH_OK ? engine_log_told(engine) : NIGH_CLOSED;
     }
     if (!is_valid(engine, op)) {
         return NIGH_INVALID;

@@ -888,6 +888,61 @@ static void a_directory_that_is_removed_costs_no_more_than_that_node(void **stat
     end_world(&world);
 }
 
+#define MANY UINT64_C(48) /* more than a store buffer and a window have room for */
+
+/* However much is written behind what could not be, and whatever is asked by the handle after the
+ * node has left the space, it is the log that is said to have failed. */
+static void all_by_the_handle_tells_of_the_log(void **state)
+{
+    static const uint8_t bytes[MANY * PIECE];
+    struct world world;
+    nigh_space *spaces[NODES], *none = NULL;
+    nigh_space_address own, failed = 0;
+    uint64_t value;
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "logs", NIGH_SPACE_DURABLE_SYNC, spaces);
+    own = alloc_at(&world, 2, spaces[2], sizeof bytes, 2);
+    assert_int_equal(nftw(world.logs[2], remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+    claim(world.client[2], nigh_space_write(spaces[2], own, bytes, sizeof bytes, WAIT_US));
+    assert_int_equal(nigh_space_flush(spaces[2], WAIT_US, &failed), NIGH_DISK);
+    assert_true(SUPPORT_WAIT(
+        nigh_space_open(world.client[2], "logs", NIGH_SPACE_ALL, WAIT_US, &none) == NIGH_DISK,
+        30000));
+    claim(world.client[2], nigh_space_flush(spaces[2], WAIT_US, NULL));
+    assert_int_equal(nigh_space_read(spaces[2], own, &value, sizeof value, WAIT_US), NIGH_DISK);
+    assert_int_equal(nigh_space_fetch_add(spaces[2], own, 1, WAIT_US, &value), NIGH_DISK);
+    assert_int_equal(nigh_space_alloc(spaces[2], 8, 0, WAIT_US, &failed), NIGH_DISK);
+    assert_int_equal(write_piece(spaces[2], own, 1), NIGH_DISK);
+    nigh_space_close(spaces[2]);
+    claim(world.client[1], nigh_space_delete(world.client[1], "logs", WAIT_US));
+    end_world(&world);
+}
+
+/* A flush that begins after the node has left the space is for what was written before, too. */
+static void what_has_not_become_durable_is_told_later(void **state)
+{
+    struct world world;
+    nigh_space *spaces[NODES], *none = NULL;
+    nigh_space_address own;
+    uint64_t value = 7;
+
+    (void)state;
+    begin_world(&world, NODES);
+    open_all(&world, "logs", NIGH_SPACE_DURABLE_ASYNC, spaces);
+    own = alloc_at(&world, 2, spaces[2], PIECE, 2);
+    claim(world.client[2], write_piece(spaces[2], own, 6));
+    assert_int_equal(nftw(world.logs[2], remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
+    claim(world.client[2], nigh_space_write(spaces[2], own, &value, sizeof value, WAIT_US));
+    assert_true(SUPPORT_WAIT(
+        nigh_space_open(world.client[2], "logs", NIGH_SPACE_ALL, WAIT_US, &none) == NIGH_DISK,
+        30000));
+    assert_int_equal(nigh_space_flush(spaces[2], WAIT_US, NULL), NIGH_DISK);
+    claim(world.client[2], nigh_space_flush(spaces[2], WAIT_US, NULL));
+    end_world(&world);
+}
+
 /* ---- one that is not the last --------------------------------------------- */
 
 static void move_logs(const struct world *world, uint32_t n, const char *from, const char *to)
@@ -928,6 +983,7 @@ static void an_old_log_that_is_put_back_is_refused(void **state)
     nigh_space *spaces[NODES], *none = NULL;
     nigh_space_address word;
     uint64_t value = 81;
+    char why[256];
 
     (void)state;
     begin_world(&world, NODES);
@@ -947,8 +1003,10 @@ static void an_old_log_that_is_put_back_is_refused(void **state)
     for (uint32_t n = 0; n < 2; n++) {
         start_again(&world, 2);
         assert_true(SUPPORT_WAIT(is_refused(&world, 2), 30000));
-        assert_int_not_equal(
-            nigh_space_open(world.client[2], "logs", NIGH_SPACE_ALL, WAIT_US, &none), NIGH_OK);
+        assert_int_equal(nigh_space_open(world.client[2], "logs", NIGH_SPACE_ALL, WAIT_US, &none),
+                         NIGH_CORRUPT);
+        nigh_client_error(world.client[2], why, sizeof why);
+        assert_non_null(strstr(why, "--log-dir"));
         kill_node(&world, 2);
     }
     move_logs(&world, 2, "", ".old");
@@ -973,6 +1031,8 @@ int main(void)
         cmocka_unit_test(a_full_disk_costs_no_more_than_that_node),
         cmocka_unit_test(what_a_node_has_left_goes_with_the_space),
         cmocka_unit_test(a_directory_that_is_removed_costs_no_more_than_that_node),
+        cmocka_unit_test(all_by_the_handle_tells_of_the_log),
+        cmocka_unit_test(what_has_not_become_durable_is_told_later),
         cmocka_unit_test(an_old_log_that_is_put_back_is_refused),
     };
 

@@ -1072,7 +1072,7 @@ static void memory_is_had_and_given_back(void **state)
 /* What was copied is what there is where the old bytes may be freed; where they are not, those. */
 static void what_was_moved_is_not_said_to_be_elsewhere(void **state)
 {
-    static const nigh_status moved[] = {NIGH_TIMEOUT, NIGH_PEER_LOST, NIGH_DISK};
+    static const nigh_status moved[] = {NIGH_TIMEOUT, NIGH_PEER_LOST, NIGH_DISK, NIGH_CORRUPT};
     static const nigh_status stays[] = {NIGH_INVALID, NIGH_BUSY, NIGH_NOT_FOUND, NIGH_NODE_LOST,
                                         NIGH_CLOSED};
     struct world world;

@@ -2932,12 +2932,16 @@ static void who_is_there_on_its_log_again_knows_what_it_had(void **state)
 }
 
 /* Who was a member, and knows a term that the log does not, was told of it by this home as it had
- * another log: nothing is begun on an old one. */
+ * another log: nothing is begun on an old one, and who waits is told that it cannot be used. */
 static void an_old_log_is_not_believed(void **state)
 {
     (void)state;
     for (uint32_t is_old = 0; is_old < 2; is_old++) {
+        uint64_t block = space_address_of_life(0, 1, 8 * BYTES) + BYTES;
+        struct space_op waits = op_of(SPACE_OP_READ, block), late = waits;
+
         create_with_log(7, 5);
+        assert_false(space_engine_begin(engine, &waits, 1));
         meet_with(1, 5, 7);
         run_all();
         assert_int_equal(space_log_last(&node_log), 0); /* the other may know better */
@@ -2945,6 +2949,12 @@ static void an_old_log_is_not_believed(void **state)
         meet_with(2, 5 + is_old, 7);
         run_all();
         assert_int_equal(failed, is_old != 0 ? NIGH_CORRUPT : NIGH_OK);
+        if (is_old != 0) {
+            assert_int_equal(waits.status, NIGH_CORRUPT);
+            assert_true(space_engine_begin(engine, &late, 1));
+            assert_int_equal(late.status, NIGH_CORRUPT);
+            assert_int_equal(space_engine_durable(engine, 1), NIGH_CORRUPT);
+        }
         assert_int_equal(space_log_last(&node_log), is_old != 0 ? 0 : 1);
         assert_int_equal(count_said(1, SPACE_WIRE_TERM, SPACE_TERM_TERM), 1 - is_old);
         end_with_log();
