@@ -104,10 +104,11 @@ static void note_written(struct window *window, struct space_engine *engine)
     *mark = (struct mark){engine, record};
 }
 
-/* NIGH_OK: all that this window wrote is; NIGH_BUSY: not yet; else it will never be. */
+/* NIGH_OK: all that this window wrote is; NIGH_BUSY: not yet; else it will never be, which is told
+ * once. */
 static nigh_status look_at_marks(struct window *window)
 {
-    nigh_status status = window->lost;
+    nigh_status status;
 
     for (uint32_t n = 0; n < LIMIT_SPACES; n++) {
         struct mark *mark = &window->marks[n];
@@ -117,11 +118,12 @@ static nigh_status look_at_marks(struct window *window)
         if (one == NIGH_BUSY) {
             return NIGH_BUSY;
         }
-        if (one == NIGH_OK) {
-            *mark = (struct mark){0};
+        if (one != NIGH_OK) {
+            window->lost = one;
         }
-        status = one == NIGH_OK ? status : one;
+        *mark = (struct mark){0};
     }
+    status = window->lost;
     window->lost = NIGH_OK;
     return status;
 }
