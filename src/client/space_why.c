@@ -100,6 +100,10 @@ static struct why why(enum space_record_kind kind, nigh_status status)
                             "full, or fails: the node leaves the space until it is started again, "
                             "and what was asked for may be done or not",
                             NULL};
+    case NIGH_CORRUPT:
+        return (struct why){"this node's log of the space is an old one, and it takes no part: see "
+                            "nighd's log, and the space's directory below --log-dir",
+                            NULL};
     default: return (struct why){NULL, NULL};
     }
 }
