@@ -449,8 +449,11 @@ static nigh_status open_named(nigh_client *client, const char *name, uint64_t bi
         if (status != NIGH_NOT_FOUND) {
             return status == NIGH_OK ? status : error_note(client, status);
         }
-        (void)poll(NULL, 0, SPACE_GONE_LOOK_MS);
         timeout_us = op_remaining_us(&op);
+        if (timeout_us == 0) {
+            return error_note(client, NIGH_TIMEOUT);
+        }
+        (void)poll(NULL, 0, SPACE_GONE_LOOK_MS);
     }
 }
 

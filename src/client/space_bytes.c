@@ -375,13 +375,15 @@ nigh_status nigh_space_flush(nigh_space *space, uint64_t timeout_us, nigh_space_
     if (status == NIGH_OK) {
         status = window_ask(space, window, &question, op_deadline_us(timeout_us), NULL, NULL);
     }
-    if (status != NIGH_OK) {
+    /* Of a log that failed some that were written before may be lost, and some refused since. */
+    if (status != NIGH_OK && status != NIGH_DISK && status != NIGH_CORRUPT) {
         return status;
     }
     count = space_producer_failures(&window->producer, &last, &address);
     if (count == 0) {
-        return NIGH_OK;
+        return status;
     }
+    last = status != NIGH_OK ? status : last;
     if (failed != NULL) {
         *failed = address;
     }

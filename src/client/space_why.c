@@ -73,10 +73,10 @@ static struct why why_limit(enum space_record_kind kind)
 static struct why why_closed(enum space_record_kind kind)
 {
     return (struct why){kind == SPACE_RECORD_WRITE
-                            ? "its handle was closed, or this node was left out by the others, or "
-                              "has left the space: what was open is to be opened anew"
-                            : "this node was left out by the others, or has left the space, and "
-                              "the handle went with that: open the space anew",
+                            ? "its handle was closed, or this node was left out by the others: "
+                              "what was open is to be opened anew"
+                            : "this node was left out by the others, and the handle went with "
+                              "that: open the space anew",
                         NULL};
 }
 

@@ -229,7 +229,8 @@ static void say_unusable(const char *name, const struct space_info *info, nigh_s
                   name, LOG_QUOTE(info->name));
     } else {
         LOG_ERROR("a directory is not of the log of its space",
-                  "name=%s space=\"%s\" status=%s do=\"move it away, and start the node again\"",
+                  "name=%s space=\"%s\" status=%s do=\"if status is NIGH_VERSION, start the nighd "
+                  "that wrote it; else move it away, and start the node again\"",
                   name, LOG_QUOTE(info->name), nigh_status_name(status));
     }
 }

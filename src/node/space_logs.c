@@ -85,8 +85,9 @@ static void say_none(const struct space_log_here *here, nigh_status status)
         "this node takes no part in a space, as its log cannot be used: what it had of it is "
         "away",
         "space=\"%s\" directory=" SPACE_LOG_FOLDER_NAME
-        " status=%s do=\"see to the disk of --log-dir by the lines before this one, and start "
-        "the node again; or remove the directory, which gives up what this node had of it\"",
+        " status=%s do=\"if status is NIGH_VERSION, start the nighd that wrote it; else see to the "
+        "disk of --log-dir by the lines before this one, and start the node again; or remove the "
+        "directory, which gives up what this node had of it\"",
         LOG_QUOTE(here->info.name), (unsigned long long)here->birth, nigh_status_name(status));
 }
 

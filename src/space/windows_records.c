@@ -118,7 +118,7 @@ static nigh_status look_at_marks(struct window *window)
         if (one == NIGH_BUSY) {
             return NIGH_BUSY;
         }
-        if (one != NIGH_OK) {
+        if (one != NIGH_OK && (window->lost == NIGH_OK || one != NIGH_CLOSED)) {
             window->lost = one;
         }
         *mark = (struct mark){0};

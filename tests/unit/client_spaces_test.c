@@ -960,6 +960,26 @@ static void why_it_was_not_written_is_said(void **state)
     finish(&world);
 }
 
+/* What was lost with a log, and what was refused since, is told by one flush. */
+static void what_a_failed_log_lost_is_told_once(void **state)
+{
+    struct world world;
+    nigh_space_address failed = 0;
+
+    (void)state;
+    begin(&world);
+    put(&world, HERE(100), 1);
+    atomic_store(&world.fake.fails_kinds, 1u << SPACE_RECORD_FLUSH);
+    atomic_store(&world.fake.fails, NIGH_DISK);
+    assert_int_equal(nigh_space_flush(world.space, WAIT_US, &failed), NIGH_DISK);
+    assert_int_equal(failed, HERE(100));
+    assert_sentence(&world, "1 of the thread's writes and unlocks failed, the last at 0xc800: this "
+                            "node's log of the space failed");
+    atomic_store(&world.fake.fails, NIGH_OK);
+    assert_int_equal(nigh_space_flush(world.space, WAIT_US, NULL), NIGH_OK);
+    finish(&world);
+}
+
 /* ... and what there is to do. */
 static void why_it_was_not_done_is_said(void **state)
 {
@@ -2020,6 +2040,7 @@ int main(void)
         cmocka_unit_test(memory_that_is_not_had_is_said_to_be_of_a_rank),
         cmocka_unit_test(what_is_busy_is_said_so),
         cmocka_unit_test(why_it_was_not_written_is_said),
+        cmocka_unit_test(what_a_failed_log_lost_is_told_once),
         cmocka_unit_test(why_it_was_not_done_is_said),
         cmocka_unit_test(what_cannot_be_opened_is_said_so),
         cmocka_unit_test(memory_is_had_and_given_back),
