@@ -828,11 +828,12 @@ UNDER_WAY = """(() => {
 
 
 def row_under_way(tab, held):
-    """What stands there; None: it has ended. A drip now and then, so that the node is not taken for lost."""
+    """What stands there, as the page has asked since it was seen to come in part; None: it has ended. A drip now and then, so
+    that the node is not taken for lost."""
     dripped = time.monotonic()
     while held.get.poll() is None:
         row = tab.value(UNDER_WAY)
-        if row:
+        if row and int(row[3][1]) >= held.seen["done_bytes"]:
             return row
         tab.listen(.1)
         if time.monotonic() > dripped + STANDS_S:
